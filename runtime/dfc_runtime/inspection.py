@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import opened
 from dfc_runtime.formats.element_types import SIZES

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -24,6 +23,7 @@ from dfc_runtime.calls.hosts import Handler, Hosts
 from dfc_runtime.calls.memory import Arena, aligned, memory_limit, working_limit
 from dfc_runtime.calls.origin import Origin, sources_of
 from dfc_runtime.checkpoints.saving import Saver
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 from dfc_runtime.devices import device_number, device_of_rank
 from dfc_runtime.driver import find_driver

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dfc_runtime.calls.gate import Serving
 from dfc_runtime.calls.hosts import Handler, HostRequest, Hosts
 from dfc_runtime.checkpoints.requests import checkpoint_handlers
 from dfc_runtime.checkpoints.saving import Saver
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.manifest import Manifest
 from dfc_runtime.observe.destinations import Destination, opened
 from dfc_runtime.observe.measuring import TICK

@@ -8,12 +8,12 @@ that is wanted. Slices are views.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import FeedError
 
 Array = NDArray[np.generic]

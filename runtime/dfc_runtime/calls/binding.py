@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import index
 from typing import NoReturn, SupportsIndex, cast
 
 from dfc_runtime.calls.sizes import declared
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.kinds import brief

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
@@ -27,6 +26,7 @@ from dfc_runtime.calls.hosts import Calling, Hosts
 from dfc_runtime.calls.memory import Arena, address_of
 from dfc_runtime.calls.results import results_type
 from dfc_runtime.calls.sizes import Shape, plan, result_shape
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.driver import Driver, Interruptible
 from dfc_runtime.errors import LimitError
 from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, RESTORE, SAVE, SEND, Entry, Manifest, Parameter

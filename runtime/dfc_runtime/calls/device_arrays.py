@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls import dlpack
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.driver import ON_DEVICE, DeviceMemory
 
 Array = NDArray[np.generic]

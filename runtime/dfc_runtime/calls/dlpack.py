@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.element_types import SIZES
 
 CUDA, CUDA_MANAGED = 2, 13

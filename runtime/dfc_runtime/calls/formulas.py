@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats import fields
 
 Token = int | str

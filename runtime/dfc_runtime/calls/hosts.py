@@ -12,7 +12,7 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.calls.gate import Serving
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import HANDED, HostSite, Manifest, SiteOperand

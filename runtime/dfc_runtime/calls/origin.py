@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
 from typing import Protocol, cast
@@ -19,6 +19,7 @@ from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.calls.gate import Closed
 from dfc_runtime.calls.hosts import Handler
 from dfc_runtime.calls.origin import Origin
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.driver import Driver
 from dfc_runtime.errors import FeedError, RunError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles

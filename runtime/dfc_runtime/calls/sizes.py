@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.calls.memory import check_limit
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import FeedError, LimitError, RunError
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.fields import LARGEST

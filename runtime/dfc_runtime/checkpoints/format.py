@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.checkpoints.parts import Assembly, Part, Saved, TaskFile, Types
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats import fields, strict_json, tensors
 from dfc_runtime.formats.element_types import STORED_AS, stored_shape

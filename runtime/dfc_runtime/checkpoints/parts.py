@@ -7,12 +7,13 @@ name once, whole, of its type; anything else is a `ValueError`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.shards import most_rows, put_part, rows_of
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.fields import shown

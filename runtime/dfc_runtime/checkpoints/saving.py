@@ -11,13 +11,14 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
 from dfc_runtime.checkpoints import store
 from dfc_runtime.checkpoints.files import Disk
 from dfc_runtime.checkpoints.format import About, Progress, Saved
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.launch import epochs
 from dfc_runtime.errors import FeedError, LimitError
 from dfc_runtime.state.state import State

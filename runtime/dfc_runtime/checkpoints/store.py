@@ -16,12 +16,13 @@ import os
 import re
 import threading
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dfc_runtime.checkpoints import files, format, nearby
 from dfc_runtime.checkpoints.files import DISK, Disk
 from dfc_runtime.checkpoints.format import About, Checkpoint, Saved
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import CheckpointError, FeedError, FileError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.observation import observe

@@ -7,9 +7,9 @@ with the exit code it would have on one rank: a bug is no death of a rank, which
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dfc_runtime import errors
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import DfcError, FileError, LimitError, RankError, RunError
 from dfc_runtime.formats.fields import integer, items, text
 from dfc_runtime.formats.manifest import SourceLocation

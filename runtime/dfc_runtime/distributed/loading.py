@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from dfc_runtime.calls.hosts import Handler
 from dfc_runtime.calls.memory import memory_limit
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.bundle_checks import check_part, check_precompiled, plans_of
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.calls.edges import Edges

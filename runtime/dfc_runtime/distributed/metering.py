@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.client import Client
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.calls.rank import Answer, Data

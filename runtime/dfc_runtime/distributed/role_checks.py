@@ -9,9 +9,10 @@ and names tasks, messages and state that exist. Anything else is a `ValueError` 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dfc_runtime.calls.formulas import Formula
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.reduce.operation import ADDITIONS, CONCAT
 from dfc_runtime.distributed.shards import most_rows
 from dfc_runtime.distributed.topology import Task, Topology

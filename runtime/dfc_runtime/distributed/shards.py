@@ -10,11 +10,10 @@ memory has room for the most that any of them has: where it has one less, the la
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.reduce.reduction_plan import dealt
 from dfc_runtime.distributed.transport.comm import Array
 from dfc_runtime.errors import UnsupportedError

@@ -7,8 +7,9 @@ which says what would.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import RankCountError
 from dfc_runtime.formats.cluster import Cluster, ClusterEntry, ClusterRole, site
 

@@ -15,8 +15,9 @@ import hashlib
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import BundleError
 from dfc_runtime.formats import fields, manifest_reading, manifest_writing, seal, strict_json, tensors
 from dfc_runtime.formats.cluster import DEPLOYMENT, PART, ROLE

@@ -10,9 +10,8 @@ the manifest, edges between tasks that exist as written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dfc_runtime.calls.formulas import Formula, constant
+from dfc_runtime.dataclasses import dataclass
 
 ONE = constant(1)
 ROLE = "role/"

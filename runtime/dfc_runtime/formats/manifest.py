@@ -8,9 +8,10 @@ points somewhere points inside, every name that is used is declared, every formu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dfc_runtime.calls.formulas import Formula
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.cluster import Cluster
 
 FORMAT = 2

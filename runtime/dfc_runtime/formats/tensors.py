@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats import fields, strict_json
 from dfc_runtime.formats.element_types import STORED_SIZES
 from dfc_runtime.formats.source import Source

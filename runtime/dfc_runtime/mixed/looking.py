@@ -7,8 +7,8 @@ standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.cluster import ROLE

@@ -13,12 +13,12 @@ import ctypes
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls.memory import address_of
+from dfc_runtime.dataclasses import dataclass
 
 _move = ctypes.memmove
 _MOST_SPARE = 4

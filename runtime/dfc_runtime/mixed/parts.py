@@ -11,10 +11,11 @@ import math
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from queue import SimpleQueue
 
 from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.driver import Driver
 from dfc_runtime.formats.manifest import Entry, HostSite, Manifest
 from dfc_runtime.mixed.meeting import Meeting, StoppedError

@@ -7,8 +7,8 @@ Assumes nothing of the notes it is read from. Guarantees numbers that point insi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats import fields
 from dfc_runtime.formats.fields import Record
 

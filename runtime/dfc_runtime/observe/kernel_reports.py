@@ -8,10 +8,10 @@ target tells nothing has no kernels and no calls here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dfc_runtime.calls import formulas
 from dfc_runtime.calls.formulas import Formula
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.fields import Record, integer, items, text
 from dfc_runtime.formats.manifest import Manifest
 

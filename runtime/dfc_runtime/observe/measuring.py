@@ -10,9 +10,10 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dfc_runtime.calls.hosts import HostRequest
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.manifest import HostSite, Manifest
 
 TICK = "tick"

@@ -13,13 +13,14 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import FileError
 
 Array = NDArray[np.generic]

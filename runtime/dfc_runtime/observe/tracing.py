@@ -12,7 +12,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Protocol, cast
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls.hosts import Handler, HostRequest
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.manifest import HostSite
 from dfc_runtime.observe.measuring import TICK, pairing
 

@@ -8,11 +8,11 @@ which call along are told how it ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.assembling import Shape, assembled
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan, TaskPart
 from dfc_runtime.distributed.calls.rank import Answer, Data, OwnPart, Rank, described, empty

@@ -7,11 +7,12 @@ another unpacks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from dfc_runtime.calls.sizes import declared
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.reduce.pieces import piece
 from dfc_runtime.distributed.reduce.reduction_plan import Node, dealt
 from dfc_runtime.distributed.shards import Division, put_part, without_room

@@ -7,11 +7,11 @@ whatever names its values are asked for by.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from dfc_runtime.calls.origin import sources_of
 from dfc_runtime.calls.partial import Build, ClusterSpecialiser, import_compiler
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.cluster import DEPLOYMENT, PART, PrecompiledPart

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from dfc_runtime.calls.hosts import Handler
 from dfc_runtime.calls.partial import Build, ClusterSpecialiser, Filled, fed_values, fetched_names
 from dfc_runtime.calls.results import Results, results_type
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.client import Client
 from dfc_runtime.distributed.calls.edges import Edges
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan

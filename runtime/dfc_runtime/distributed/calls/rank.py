@@ -7,11 +7,12 @@ message that a later one would take for its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from dfc_runtime.calls.element_types import numpy_dtype
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.edges import Edges
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan, TaskPart
 from dfc_runtime.distributed.topology import Task, Topology

@@ -8,7 +8,6 @@ them, and those of each in the order of its ids; that ids outside of the variabl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls.hosts import Handler, HostRequest
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.shards import Division, Rows
 from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.distributed.transport.comm import Array, Bytes, Pending, as_bytes

@@ -10,7 +10,6 @@ are given, with the same bits for any number of ranks; a batch that falls into b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.calls.gate import Refusing
 from dfc_runtime.calls.partial import Filled
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.client import Client, Request
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan, split_fault
 from dfc_runtime.distributed.calls.parts import ClusterParts

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.launch.events import (
     Beat,
     Clock,

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from dfc_runtime.dataclasses import dataclass
 
 _RULES = (re.compile(rb"={20,}"), re.compile(rb"-{20,}"))
 _TAIL = re.compile(

@@ -17,12 +17,12 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.launch.post import Line, put
 from dfc_runtime.errors import DfcError
 from dfc_runtime.formats import fields, strict_json

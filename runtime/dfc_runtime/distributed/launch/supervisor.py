@@ -19,11 +19,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.launch import coordinator as c
 from dfc_runtime.distributed.launch import epochs, processes
 from dfc_runtime.distributed.launch.launcher_output import Account, Filter

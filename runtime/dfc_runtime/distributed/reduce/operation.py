@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+
+from dfc_runtime.dataclasses import dataclass
 
 CONCAT = "concat"
 ADDITIONS: dict[str, np.ufunc] = {

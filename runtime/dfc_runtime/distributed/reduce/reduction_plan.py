@@ -13,7 +13,8 @@ sum do not depend on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from dfc_runtime.dataclasses import dataclass
 
 Node = tuple[int, int]
 """Blocks from the first to below the second."""

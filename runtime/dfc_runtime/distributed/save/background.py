@@ -14,13 +14,13 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dfc_runtime.checkpoints import files, format, store
 from dfc_runtime.checkpoints.files import DISK
 from dfc_runtime.checkpoints.parts import Part, Saved, TaskFile
 from dfc_runtime.checkpoints.store import Begun
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import CheckpointError, DfcError, FileError, RankError
 from dfc_runtime.formats import strict_json
 from dfc_runtime.formats.fields import integer, items, mapping, text

@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import NoReturn
 
 import numpy as np
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.transport.comm import Arrival, Bytes, Pending
 from dfc_runtime.errors import RankError
 

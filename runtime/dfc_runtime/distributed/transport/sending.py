@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.transport.buffers import Pool
 from dfc_runtime.distributed.transport.comm import Bytes, Comm, Pending
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.failures import failure_from, failure_of
 from dfc_runtime.distributed.transport.comm import ANSWER, SIGNAL, Arrival, Bytes, Comm
 from dfc_runtime.distributed.transport.sending import Outbox

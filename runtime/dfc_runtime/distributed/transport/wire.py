@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
 from dfc_runtime.calls.element_types import SLOT_FORMATS, numpy_dtype
 from dfc_runtime.calls.scalars import Slot, slot_format
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.transport.comm import Array, Bytes, as_bytes
 
 CALL, COMMAND, OUTCOME, CLOSE, DONE, FAILED, STOPPED, SILENT_CALL = range(8)

@@ -10,10 +10,10 @@ import atexit
 import ctypes
 import os
 import threading
-from dataclasses import dataclass
 
 from dfc_driver_cpu.context import ABI_VERSION, Context, Pool
 from dfc_driver_cpu.loader import LoadedImage, map_memory
+from dfc_runtime.dataclasses import dataclass
 
 THREADS_VARIABLE = "DFC_THREADS"
 _JOIN_SECONDS = 2.0

@@ -12,9 +12,11 @@ import ctypes
 import ctypes.util
 import importlib.util
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
+
+from dfc_runtime.dataclasses import dataclass
 
 WORKSPACE_BYTES = 32 << 20
 """Most workspace that an algorithm may ask for."""

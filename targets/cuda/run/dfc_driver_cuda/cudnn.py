@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dfc_driver_cuda.cudnn_backend import Backend, ConvolutionError, Descriptor, Library, addresses_of
 from dfc_driver_cuda.cudnn_constants import (
@@ -48,6 +48,7 @@ from dfc_driver_cuda.cudnn_constants import (
     VARIANT_PACK,
 )
 from dfc_driver_cuda.cudnn_graphs import ConvolutionShape, operation_graph
+from dfc_runtime.dataclasses import dataclass
 
 WORKSPACE_BYTES = 256 << 20
 """Most workspace that an engine may ask for."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dfc_driver_cuda.cudnn_backend import Backend, Descriptor
 from dfc_driver_cuda.cudnn_constants import (
@@ -73,6 +72,7 @@ from dfc_driver_cuda.cudnn_constants import (
     WEIGHTS_DY,
     WEIGHTS_X,
 )
+from dfc_runtime.dataclasses import dataclass
 
 OPERATIONS = {
     "forward": (

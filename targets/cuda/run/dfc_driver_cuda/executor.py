@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from dfc_driver_cuda.arena import Memory
 from dfc_driver_cuda.device import Device
@@ -42,6 +41,7 @@ from dfc_driver_cuda.segments import (
     inside_conditions,
 )
 from dfc_driver_cuda.sessions import Session
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import BundleError
 
 MOST_SESSIONS = 32

@@ -7,7 +7,6 @@ does, and that nothing else is built again, unless the driver asks for it where 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +22,7 @@ from dfc_driver_cuda.nodes import (
     Handle,
     KernelNode,
 )
+from dfc_runtime.dataclasses import dataclass
 
 T = TypeVar("T")
 

@@ -6,13 +6,14 @@ Assumes launches of one segment.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dfc_driver_cuda.library_convolutions import ConvolutionLibrary
 from dfc_driver_cuda.library_launch import LaunchLibrary, LibraryCall, Operand
 from dfc_driver_cuda.memory_layout import number
 from dfc_driver_cuda.plan_format import KernelPlan, Launch, Plan
 from dfc_driver_cuda.plan_products import SUMS
+from dfc_runtime.dataclasses import dataclass
 
 Find = Callable[[int], Operand]
 """The memory of a buffer now."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from dfc_driver_cuda.cudnn import ConvolutionPlan, Cudnn
 from dfc_driver_cuda.cudnn_backend import ConvolutionError, Library
@@ -22,6 +21,7 @@ from dfc_driver_cuda.plan_format import KernelPlan
 from dfc_driver_cuda.plan_products import FinishPlan
 from dfc_driver_cuda.product_costs import ITEM, SHARE
 from dfc_runtime.calls.formulas import Formula
+from dfc_runtime.dataclasses import dataclass
 
 ALIGNMENT = 16
 """What addresses are told to be multiples of, if they are; those of the caller always are."""

@@ -11,7 +11,7 @@ that it refuses after all is `Refused`, and the kernel of the program is launche
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from dfc_driver_cuda.memory_layout import Slot, virtual
 from dfc_driver_cuda.ordering import Access
 from dfc_driver_cuda.plan_format import KernelPlan
 from dfc_driver_cuda.plan_products import FinishPlan
+from dfc_runtime.dataclasses import dataclass
 
 Record = Callable[[int], None]
 """Queues work on the stream of this handle."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from dfc_driver_cuda import product_costs
 from dfc_driver_cuda.cublaslt import (
@@ -30,6 +29,7 @@ from dfc_driver_cuda.plan_format import KernelPlan
 from dfc_driver_cuda.plan_products import FinishPlan, MatrixPlan, WholePlan
 from dfc_driver_cuda.plan_products import ProductPlan as Described
 from dfc_driver_cuda.product_costs import ITEM, SHARE, Work
+from dfc_runtime.dataclasses import dataclass
 
 SLOT_ALIGNMENT = 16
 """What addresses of the caller are multiples of."""

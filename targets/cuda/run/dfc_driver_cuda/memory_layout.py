@@ -13,10 +13,10 @@ Assumes a plan that was read. Guarantees that every buffer lies inside its memor
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from dfc_driver_cuda.plan_format import BufferPlan, EntryPlan
 from dfc_runtime.calls.formulas import Formula
+from dfc_runtime.dataclasses import dataclass
 
 HOST, DIRECT, COPIED = 0, 1, 2
 """Where the caller has a tensor: on the host; on the device, used there; on the device, used as a copy."""

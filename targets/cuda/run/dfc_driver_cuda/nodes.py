@@ -8,7 +8,7 @@ each other: the first fault in the order of the program is the one that is told.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from dfc_driver_cuda import control
 from dfc_driver_cuda.arena import Memory, Scratch
@@ -29,6 +29,7 @@ from dfc_driver_cuda.memory_layout import (
 from dfc_driver_cuda.ordering import Access, Ordering, merged
 from dfc_driver_cuda.plan_format import Check, Copy, For, HostCall, If, KernelPlan, Launch, Measure, Plan, While
 from dfc_driver_cuda.segments import FeedsIn, Fetch, Fill, Part, ResultsOut
+from dfc_runtime.dataclasses import dataclass
 
 _HANDLES = 1 << 200  # beyond all memory, also that of callers
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from dfc_runtime.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

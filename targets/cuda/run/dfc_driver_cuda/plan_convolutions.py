@@ -15,10 +15,10 @@ line. Needs neither the compiler nor NumPy.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from dfc_driver_cuda.plan_products import SUMS, FinishPlan, read_finish
 from dfc_runtime.calls.formulas import Formula, from_json
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.fields import Record, integer, shown
 
 KINDS = ("forward", "data", "weights")

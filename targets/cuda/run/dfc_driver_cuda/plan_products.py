@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dfc_runtime.calls.formulas import Formula, from_json
+from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.fields import Record, integer, shown, text
 
 FACTORS = {"f32": ("f32", "f16", "bf16"), "f64": ("f64",)}

@@ -15,7 +15,7 @@ the same choice for the same shapes, on each device and while compiling. Needs n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dfc_runtime.dataclasses import dataclass
 
 COPY = 4.0e12
 """Bytes a second, read and written together."""

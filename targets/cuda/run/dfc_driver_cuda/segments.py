@@ -12,9 +12,10 @@ Guarantees that an entry without host work is one segment where the device decid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dfc_driver_cuda.plan_format import EntryPlan, For, HostCall, If, Measure, Step, While
+from dfc_runtime.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from dfc.deferred import dataclasses as deferred
+from dfc_runtime import dataclasses as deferred
 
 Decorator = Callable[..., Callable[[type], Any]]
 BOTH = pytest.mark.parametrize("dataclass", [deferred.dataclass, dataclasses.dataclass], ids=["deferred", "standard"])
