@@ -38,7 +38,17 @@ class Text:
     strange: list[int]
 
 
-def recover(text: Text, builder: TreeBuilder, diagnostics: Diagnostics) -> Module:
+def read_broken(text: Text, builder: TreeBuilder, diagnostics: Diagnostics) -> Module:
+    """The items that can be read of a text that has a syntax error, and at least one message."""
+    problem = _read(text, text.tokens, text.strange, builder)
+    builder.problems.clear()
+    module = _read_items(text, builder, diagnostics)
+    if not diagnostics and isinstance(problem, Diagnostic):  # the items are right one by one, but not together
+        diagnostics.add(problem)
+    return module
+
+
+def _read_items(text: Text, builder: TreeBuilder, diagnostics: Diagnostics) -> Module:
     """The items that can be read, with a message for each one that cannot."""
     modules: list[Module] = []
     count = 0
@@ -57,11 +67,6 @@ def recover(text: Text, builder: TreeBuilder, diagnostics: Diagnostics) -> Modul
     edition = modules[0].edition if modules else None
     whole = text.file.span(0, len(text.file.text))
     return Module(edition, items, documentation=builder.documentation.module, span=whole)
-
-
-def read_whole(text: Text, builder: TreeBuilder) -> Module | Diagnostic:
-    """The whole text as one module, or the message about what prevents it."""
-    return _read(text, text.tokens, text.strange, builder)
 
 
 def _read(text: Text, tokens: list[Token], strange: list[int], builder: TreeBuilder) -> Module | Diagnostic:
