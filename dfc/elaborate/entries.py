@@ -27,7 +27,7 @@ from dfc.ir.dtypes import DTypeVariable
 from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Block, Entry, Value
 from dfc.ir.types import TensorType, TextType
-from dfc.ops.earlier_iterations import ambiguous_gradients
+from dfc.ops.control.earlier_iterations import ambiguous_gradients
 from dfc.syntax.tree import tree
 
 

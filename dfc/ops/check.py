@@ -25,8 +25,8 @@ from dfc.ops.attributes import (
 )
 from dfc.ops.broadcasting import DimsEqual, same_shape
 from dfc.ops.effects.communication import NETWORK
-from dfc.ops.known_sizes import equal_under, facts_of, may_be_equal, sizes_compared
 from dfc.ops.record import HostCall, OpError, OpRecord
+from dfc.ops.sizes.equality import equal_under, facts_of, may_be_equal, sizes_compared
 
 Resources = Mapping[str, Resource]
 _REGIONS = {"if": 2, "while": 2, "for": 1}

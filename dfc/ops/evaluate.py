@@ -23,7 +23,7 @@ from dfc.ops.attributes import AssertAttributes, AssignAttributes, HostAttribute
 from dfc.ops.effects.communication import NETWORK
 from dfc.ops.effects.effects import is_host_call
 from dfc.ops.record import Array, Sizes
-from dfc.ops.sizes import bind_sizes
+from dfc.ops.sizes.of_feeds import bind_sizes
 from dfc_runtime.errors import FeedError, RunError, UnsupportedError
 
 State = dict[str, Array]

@@ -17,8 +17,8 @@ from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops import registry
 from dfc.ops.builder import Builder
-from dfc.ops.known_sizes import sizes_compared
 from dfc.ops.record import Decompose
+from dfc.ops.sizes.equality import sizes_compared
 from dfc.transforms.scalar.cse import cse_block
 
 NAME = "expand"

@@ -8,7 +8,7 @@ import numpy as np
 
 from dfc.ir.graph import Block, Node, Value
 from dfc.ops import evaluate as reference
-from dfc.ops.sizes import bind_sizes
+from dfc.ops.sizes.of_feeds import bind_sizes
 from tests.support.cases import Case
 
 

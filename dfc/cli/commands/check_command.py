@@ -22,7 +22,7 @@ from dfc.diagnostics.reporting import FORMATS
 from dfc.elaborate import build
 from dfc.elaborate.names.unread import remarks
 from dfc.ir.graph import Graph
-from dfc.ops.size_checks import checks_inside
+from dfc.ops.sizes.checks import checks_inside
 from dfc.syntax.reader.layout import check_style
 from dfc.syntax.reader.reading import DEPLOYMENT, is_deployment, read_source
 

@@ -26,9 +26,9 @@ from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol
 from dfc.ir.graph import Entry, Graph
 from dfc.ir.measured import measured_in
-from dfc.ops.known_sizes import sizes_compared
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import Cutting, Split
+from dfc.ops.sizes.equality import sizes_compared
 from dfc.transforms.batch.analysis import BlockSplits, analyse
 from dfc.transforms.batch.degrees import degrees, gradients, is_wrong, sums
 from dfc.transforms.batch.draws import numbered

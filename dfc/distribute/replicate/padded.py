@@ -28,9 +28,9 @@ from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AssignAttributes, DimAttributes, TypeAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.known_sizes import sizes_compared
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.sharding import Cutting, Split
+from dfc.ops.sizes.equality import sizes_compared
 from dfc.transforms.batch.draws import numbered
 
 VALID = "valid"

@@ -17,9 +17,9 @@ from dfc.ir.facts import OPPOSITE, Facts
 from dfc.ir.graph import DimCheck, Value
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import ASSERT_RESOURCE, AssertAttributes
-from dfc.ops.iterations import size_of
+from dfc.ops.control.iterations import size_of
 from dfc.ops.operators import relation_of
-from dfc.ops.size_checks import failing
+from dfc.ops.sizes.checks import failing
 from dfc.syntax.tree import tree
 
 Comparison = tuple[Dim, str, Dim]

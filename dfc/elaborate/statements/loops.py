@@ -42,7 +42,7 @@ from dfc.ir.dtypes import I64
 from dfc.ir.graph import Value
 from dfc.ir.regions import for_view, while_view
 from dfc.ops.attributes import AxisAttributes
-from dfc.ops.iterations import size_of, trip_count
+from dfc.ops.control.iterations import size_of, trip_count
 from dfc.syntax.tree import tree
 
 

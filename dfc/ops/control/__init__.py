@@ -1,1 +1,2 @@
-"""Ops with regions, checks, and functions with gradients of their own."""
+"""Ops with regions, checks, and functions with gradients of their own (`control`, `custom`); and what all that meets
+loops asks of them: how they are built (`regions`), how often they run, what one iteration hands to the next."""

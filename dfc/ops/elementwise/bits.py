@@ -9,10 +9,10 @@ import numpy as np
 from dfc.deferred.modules import numpy_function
 from dfc.ops import samples
 from dfc.ops.elementwise.arithmetic import WHOLE, binary
+from dfc.ops.elementwise.terms import Formula2, Term, emit2
 from dfc.ops.elementwise.unary import unary
 from dfc.ops.numeric import Numeric
 from dfc.ops.record import Elementwise, OpRecord
-from dfc.ops.terms import Formula2, Term, emit2
 
 
 def _width(x: Numeric) -> int:

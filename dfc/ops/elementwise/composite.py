@@ -17,12 +17,12 @@ from dfc.ops import samples
 from dfc.ops.builder import Builder
 from dfc.ops.elementwise.arithmetic import Pair, Row, binary
 from dfc.ops.elementwise.rules import ROUNDED
+from dfc.ops.elementwise.terms import Formula2, Term, emit1, emit2
 from dfc.ops.elementwise.transcendental import arctangent
 from dfc.ops.elementwise.unary import STEPS, unary
 from dfc.ops.gradients import add, div, mul, select, sub
 from dfc.ops.numeric import Numeric
 from dfc.ops.record import Elementwise, OpRecord
-from dfc.ops.terms import Formula2, Term, emit1, emit2
 
 INFINITE = float("inf")
 

@@ -19,12 +19,12 @@ from dfc.ops import samples
 from dfc.ops.builder import Builder
 from dfc.ops.elementwise import erf_inverse_coefficients as coefficients
 from dfc.ops.elementwise.special import erf_inverse
+from dfc.ops.elementwise.terms import Formula1, Term, emit1
 from dfc.ops.elementwise.unary import Row, unary
 from dfc.ops.gradients import add, div, mul, scaled, sub
 from dfc.ops.numeric import Numeric
 from dfc.ops.record import OpRecord
 from dfc.ops.samples import Samples
-from dfc.ops.terms import Formula1, Term, emit1
 
 LARGE = 1e4  # beyond it x * x + 1 is not written out: it may overflow
 INSIDE = samples.unary("float", scale=0.6)

@@ -20,12 +20,12 @@ from dfc.ops.attributes import ArgSortAttributes, AxisAttributes, SortAttributes
 from dfc.ops.binding import element_type, flag, integer, normalised_axis, wrong
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axis, require_class
+from dfc.ops.control.regions import while_loop
 from dfc.ops.gradients import add, count_up, select, sub
 from dfc.ops.indexing.gather_along import axis_from_end, axis_to_end, pick_last, put_last
 from dfc.ops.numeric import Numeric, widen
 from dfc.ops.pieces import in_front
 from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
-from dfc.ops.regions import while_loop
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import MOVES_ELEMENTS
 

@@ -17,6 +17,7 @@ from dfc.ops.attributes import AxisAttributes, ReduceAttributes, SearchAttribute
 from dfc.ops.binding import flag, size
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_same_dtype, require_size
+from dfc.ops.control.regions import count_loop, while_loop
 from dfc.ops.gradients import add, count_up, select
 from dfc.ops.indexing.gather_along import pick_last, put_last
 from dfc.ops.indexing.sorting import (
@@ -32,7 +33,6 @@ from dfc.ops.indexing.sorting import (
 from dfc.ops.numeric import Numeric, concrete, lowest, widen
 from dfc.ops.pieces import in_front, part
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
-from dfc.ops.regions import count_loop, while_loop
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import MOVES_ELEMENTS
 

@@ -13,6 +13,7 @@ from dfc.ir.types import TensorType
 from dfc.ops import samples
 from dfc.ops.attributes import ArgAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.control.regions import count_loop
 from dfc.ops.gradients import add, count_up, div, mul, select, sub
 from dfc.ops.linalg.matrices import (
     FIRST,
@@ -31,7 +32,6 @@ from dfc.ops.linalg.matrices import (
 )
 from dfc.ops.linalg.stacks import register_stacked
 from dfc.ops.record import Array, Decompose, OpRecord, Parameter, Sizes
-from dfc.ops.regions import count_loop
 
 Cotangents = Sequence[Value | None]
 CONSTRAINTS = ("the element type of `a` is floating-point.", "`a` is a square matrix.")

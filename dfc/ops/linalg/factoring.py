@@ -18,6 +18,7 @@ from dfc.ops.binding import flag
 from dfc.ops.broadcasting import same_dim
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_same_dtype
+from dfc.ops.control.regions import count_loop
 from dfc.ops.gradients import add, count_up, div, mul, select, sub
 from dfc.ops.linalg.matrices import (
     Matrix,
@@ -43,7 +44,6 @@ from dfc.ops.linalg.stacks import register_stacked
 from dfc.ops.numeric import narrow
 from dfc.ops.pieces import part
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
-from dfc.ops.regions import count_loop
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -18,6 +18,7 @@ from dfc.ir.types import TensorType
 from dfc.ops import samples
 from dfc.ops.attributes import ArgAttributes, ArgSortAttributes, DiagonalAttributes, ReduceAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.control.regions import count_loop, while_loop
 from dfc.ops.gradients import add, count_up, div, mul, select, sub
 from dfc.ops.linalg.matrices import (
     FIRST,
@@ -42,7 +43,6 @@ from dfc.ops.linalg.matrices import (
 )
 from dfc.ops.linalg.stacks import register_stacked
 from dfc.ops.record import Decompose, OpRecord, Parameter
-from dfc.ops.regions import count_loop, while_loop
 
 Cotangents = Sequence[Value | None]
 SWEEPS = 24

@@ -17,11 +17,11 @@ from dfc.ops.attributes import ArgAttributes, AxisAttributes
 from dfc.ops.broadcasting import same_dim
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_same_dtype
+from dfc.ops.control.regions import Body, count_loop
 from dfc.ops.gradients import count_up, div, mul, select, sub
 from dfc.ops.linalg.stacks import register_stacked
 from dfc.ops.numeric import Numeric, narrow, widen
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
-from dfc.ops.regions import Body, count_loop
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -20,8 +20,8 @@ from dfc.ir.types import TensorType, tensor
 from dfc.ops.attributes import AxisAttributes
 from dfc.ops.broadcasting import same_shape
 from dfc.ops.builder import Builder
+from dfc.ops.control.regions import count_loop
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Sample, Sizes
-from dfc.ops.regions import count_loop
 from dfc.ops.registry import register
 
 Cotangents = Sequence[Value | None]

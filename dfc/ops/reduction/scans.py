@@ -14,6 +14,7 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axis, require_class
+from dfc.ops.control.regions import count_loop
 from dfc.ops.gradients import add, count_up, mul, reverse, select
 from dfc.ops.indexing.gather_along import axis_from_end, axis_to_end, put_last
 from dfc.ops.layout.shape import axis_of
@@ -22,7 +23,6 @@ from dfc.ops.pieces import in_front, part, surrounded
 from dfc.ops.record import Array, Gradient, OpRecord, Parameter, Scan, Sizes
 from dfc.ops.reduction.ordering import axis_samples, bind_last_axis
 from dfc.ops.reduction.rules import CUMPROD, CUMULATIVE_EXTREME
-from dfc.ops.regions import count_loop
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import OpRules
 

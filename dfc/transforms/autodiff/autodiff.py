@@ -23,8 +23,8 @@ from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import hand_over, name_nodes
 from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops.builder import Builder
-from dfc.ops.earlier_iterations import ambiguous_gradients
-from dfc.ops.known_sizes import sizes_compared
+from dfc.ops.control.earlier_iterations import ambiguous_gradients
+from dfc.ops.sizes.equality import sizes_compared
 from dfc.transforms.autodiff.expose import expose_block, zeros
 from dfc.transforms.autodiff.reverse import Cotangents, carries_gradient, one, summed
 from dfc.transforms.autodiff.reverse_loops import LoopReverse

@@ -28,8 +28,8 @@ from dfc.ir.rewrite import Cloner
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, ForAttributes, ScatterAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.control.iterations import size_of
 from dfc.ops.effects.effects import is_pure
-from dfc.ops.iterations import size_of
 from dfc.transforms.autodiff.expose import exported, with_stacks, zeros
 from dfc.transforms.autodiff.reverse import Collected, Cotangents, Reverse, summed, unsupported
 from dfc.transforms.autodiff.row_products import (

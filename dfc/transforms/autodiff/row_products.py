@@ -23,7 +23,7 @@ from dfc.ir.regions import captured, for_node, for_view
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, TypeAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.iterations import size_of
+from dfc.ops.control.iterations import size_of
 from dfc.transforms.autodiff.expose import with_stacks
 
 ROWS = 16

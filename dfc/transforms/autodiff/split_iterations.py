@@ -31,8 +31,8 @@ from dfc.ir.rewrite import Cloner, Pass, RewriteSite, rebuild, with_parts
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ForAttributes, SliceAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.control.iterations import size_of
 from dfc.ops.effects.effects import is_pure
-from dfc.ops.iterations import size_of
 from dfc.transforms.autodiff.row_products import ROWS, has_products
 from dfc.transforms.autodiff.stateless import pure_twin
 from dfc.transforms.scalar.matching import GRADIENT_OPS, ancestors

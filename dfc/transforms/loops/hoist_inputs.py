@@ -25,7 +25,7 @@ from dfc.ir.regions import ForView, flows, for_view
 from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild, with_parts
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.iterations import size_of
+from dfc.ops.control.iterations import size_of
 from dfc.transforms.loops.split_inputs import FIRST, inputs_of, is_few, matrix_products
 
 NAME = "hoist_inputs"

@@ -22,10 +22,10 @@ from dfc.ir.regions import for_node, for_view, if_view
 from dfc.ir.rewrite import Cloner, Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.constants import constant_of
+from dfc.ops.control.iterations import size_of, trip_count
 from dfc.ops.effects.effects import is_pure
 from dfc.ops.evaluate import evaluate_node
 from dfc.ops.exactness import is_exact
-from dfc.ops.iterations import size_of, trip_count
 from dfc.ops.record import Array
 from dfc.transforms.scalar.dead_results import without_idle_tokens
 from dfc.transforms.scalar.matching import GRADIENT_OPS

@@ -20,7 +20,7 @@ from dfc.ir.measured import measured_in
 from dfc.ir.regions import Flow, carried, controls, flows, for_view, view, with_more_results, with_outputs
 from dfc.ir.symbols import symbols_of
 from dfc.ops.builder import Builder
-from dfc.ops.iterations import size_of
+from dfc.ops.control.iterations import size_of
 from dfc.ops.rules.row_sparsity import Sparse, Term
 from dfc.transforms.autodiff.expose import zeros
 

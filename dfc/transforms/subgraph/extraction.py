@@ -32,7 +32,7 @@ from dfc.ops.attributes import TypeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects.effects import block_effects, effect, is_host_call
 from dfc.ops.record import Effect
-from dfc.ops.size_checks import size_asserts
+from dfc.ops.sizes.checks import size_asserts
 from dfc.transforms.scalar.dce import Marker
 from dfc.transforms.scalar.dead_results import around, eliminate_dead_results, is_idle, without_idle_tokens
 

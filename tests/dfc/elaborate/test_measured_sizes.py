@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dfc.ir.equality import difference
-from dfc.ops.size_checks import checks_inside
+from dfc.ops.sizes.checks import checks_inside
 from dfc.ops.spelling import show
 from tests.support.building import codes, graph_of, messages
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dfc.bundle.formulas import formula, name_symbols
 from dfc.ir.dims import FUNCTIONS, Dim, Symbol, dim
-from dfc.ops.iterations import size_of
+from dfc.ops.control.iterations import size_of
 from dfc.ops.layout.shape import elements_text
 from tests.support.building import graph_of, messages
 

@@ -7,7 +7,7 @@ from dfc.ir.dims import DimLike, Symbol, dim
 from dfc.ir.dtypes import F32
 from dfc.ir.graph import DimCheck, Entry, Value
 from dfc.ir.types import tensor
-from dfc.ops.sizes import bind_sizes
+from dfc.ops.sizes.of_feeds import bind_sizes
 from dfc_runtime.errors import FeedError
 from tests.support.graphs import entry
 
