@@ -25,7 +25,7 @@ def compile_objects(
     texts: Sequence[str], machine: Machine, *, speed_level: int = 2, libraries: Sequence[str] = ()
 ) -> list[bytes]:
     """An object of each text, then of each library."""
-    objects = [compile_object(text, machine, speed_level=speed_level) for text in texts]
+    objects = [_object(text, machine, speed_level) for text in texts]
     return objects + [_library_object(text, machine) for text in libraries]
 
 
@@ -37,6 +37,13 @@ def link_objects(objects: Sequence[bytes], machine: Machine, exports: Sequence[s
         return _library_object(memory_functions_text(machine), machine) if supplied else None
 
     return link_image(objects, exports, supply)
+
+
+@functools.lru_cache(maxsize=16)
+def _object(text: str, machine: Machine, speed_level: int) -> bytes:
+    """LLVM takes most of a compilation, and equal text gives equal bytes: whoever compiles a program again, in a
+    notebook or for other ranks, does not wait for LLVM again. Few are kept, so that a long process does not grow."""
+    return compile_object(text, machine, speed_level=speed_level)
 
 
 @functools.lru_cache(maxsize=32)
