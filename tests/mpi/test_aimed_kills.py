@@ -105,6 +105,7 @@ class Job:
         end = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < end and self.process.poll() is None, "the moment did not come"
+            time.sleep(0.001)  # shorter than any of the moments; the ranks need the processor
 
     def kill(self, rank: int) -> None:
         """The session is over, and the next one begins."""

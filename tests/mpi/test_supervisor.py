@@ -18,6 +18,8 @@ from tests.support.mpi import ROOT
 
 pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(120)]
 
+BETWEEN_LOOKS = 0.001
+"""Seconds: shorter than any moment that is waited for, and the ranks have the processor meanwhile."""
 _DRIVER = """
 import os
 import sys
@@ -122,6 +124,7 @@ def _wait_for_beats(folder: Path, process: subprocess.Popen[str], ranks: int = 2
     end = time.monotonic() + 60
     while len(list((folder / "scratch").glob("dfc-job-*/1-*.beat"))) < ranks:
         assert process.poll() is None and time.monotonic() < end
+        time.sleep(BETWEEN_LOOKS)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -143,6 +146,7 @@ def _found(folder: Path, epoch: int, rank: int, process: subprocess.Popen[str]) 
             ranks = processes.ranks_among(processes.of_job(-1, f"TMPDIR={scratch}"))
             if rank in ranks:
                 return ranks[rank]
+        time.sleep(BETWEEN_LOOKS)
     raise AssertionError("the rank did not come")
 
 
@@ -183,7 +187,7 @@ def test_of_ranks_that_are_killed_at_once_the_first_is_named_and_the_others_with
     for rank in (2, 1, 0):  # the record of one is there before the next may end, at which the launcher ends all
         processes.signal_all([pid for pid in parents[rank : rank + 1] if pid is not None], signal.SIGCONT)
         while rank == 2 and not list((tmp_path / "scratch").glob("dfc-job-*/1-2.ended")) and process.poll() is None:
-            pass
+            time.sleep(BETWEEN_LOOKS)
     ended = _end(tmp_path, process, begun)
     assert ended.code == 75
     assert ended.told[0].startswith("rank 2 was killed by signal 9"), ended
@@ -195,6 +199,7 @@ def _wait_for_launcher(process: subprocess.Popen[str]) -> None:
     end = time.monotonic() + 60
     while not children.read_text().strip():
         assert process.poll() is None and time.monotonic() < end
+        time.sleep(BETWEEN_LOOKS)
 
 
 def _wait_until_followed(process: subprocess.Popen[str], pids: list[int]) -> None:
@@ -202,6 +207,7 @@ def _wait_until_followed(process: subprocess.Popen[str], pids: list[int]) -> Non
     end = time.monotonic() + 60
     while not {f"Pid:\t{pid}" for pid in pids} <= _followed_by(process.pid):
         assert process.poll() is None and time.monotonic() < end
+        time.sleep(BETWEEN_LOOKS)
 
 
 def _followed_by(pid: int) -> set[str]:
@@ -234,6 +240,7 @@ def test_a_launcher_that_is_stopped_is_told_after_the_silence(tmp_path: Path, st
     rank = _found(tmp_path, 1, 1, process)
     while not processes.stopped(rank):
         assert process.poll() is None
+        time.sleep(BETWEEN_LOOKS)
     os.kill(_launcher_of(rank), signal.SIGSTOP)
     os.kill(rank, signal.SIGCONT)
     ended = _end(tmp_path, process, begun)
