@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
 
@@ -105,7 +106,13 @@ def preparing(name: str, program: str, options: TargetOptions) -> AbstractContex
 
 def installed_targets() -> list[str]:
     """The names of all targets, in their order."""
-    return sorted({point.name for point in entry_points(group="dfc.targets")})
+    return sorted({point.name for point in offered()})
+
+
+@cache
+def offered() -> tuple[EntryPoint, ...]:
+    """The targets of installed packages. They are looked up once, for it takes milliseconds."""
+    return tuple(entry_points(group="dfc.targets"))
 
 
 def lacking(target: Target) -> Mapping[str, str]:
@@ -117,10 +124,9 @@ def lacking(target: Target) -> Mapping[str, str]:
 def load_target(name: str) -> Target:
     """The target of that name; `UnsupportedError` lists what is installed, names packages that clash, or the one that
     the target lacks (E1004)."""
-    points: list[EntryPoint] = list(entry_points(group="dfc.targets"))
-    matching = [p for p in points if p.name == name]
+    matching = [point for point in offered() if point.name == name]
     if not matching:
-        known = sorted({p.name for p in points})
+        known = installed_targets()
         near = did_you_mean(closest(name, known))
         text = (
             f"there is no target {name!r}{': ' + near if near else ''}; installed targets: {', '.join(known) or 'none'}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 
 import pytest
 
@@ -61,8 +60,8 @@ def test_all_targets_that_are_installed_load() -> None:
 
 
 def test_a_target_that_two_packages_offer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    (point,) = (each for each in entry_points(group="dfc.targets") if each.name == "cpu")
-    monkeypatch.setattr(target, "entry_points", lambda group: [point, point])
+    (point,) = (each for each in target.offered() if each.name == "cpu")
+    monkeypatch.setattr(target, "offered", lambda: (point, point))
     with pytest.raises(UnsupportedError, match="more than once"):
         load_target("cpu")
 
