@@ -12,7 +12,8 @@ from dfc.kernels.form import ContractKernel
 from dfc.kernels.matching.convolution import DATA, FORWARD, SUMS, WEIGHTS, Convolved
 from dfc.kernels.matching.convolutions import convolutions, launches_in_line
 from dfc.kernels.program import Launch, Program
-from tests.support.kernel_interpreter import Interpreter, PointCall
+from tests.support.kernel_interpreter import Interpreter
+from tests.support.kernel_points import PointCall
 
 Array = np.ndarray[Any, Any]
 

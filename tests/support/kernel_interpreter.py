@@ -7,29 +7,14 @@ wrote, or that was written over, shows. Scalar functions are NumPy's; f16 and bf
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from dfc.ir.dims import Dim, Symbol
-from dfc.ir.dtypes import DType
-from dfc.kernels.body import (
-    Accumulated,
-    Affine,
-    Apply,
-    AxisIndex,
-    Index,
-    Instruction,
-    Load,
-    Number,
-    Philox,
-    Reduced,
-    Size,
-    is_partial,
-)
-from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Stage, Store
+from dfc.ir.dims import Symbol
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Stage
 from dfc.kernels.program import (
     Buffer,
     BufferRole,
@@ -46,119 +31,9 @@ from dfc.kernels.program import (
     Step,
     While,
 )
-from dfc.ops.creation import philox
+from tests.support.kernel_points import Failed, PointCall
 from tests.support.kernel_products import sums
-from tests.support.kernel_scalars import BINARY, FOLD, UNARY, cast, computing, neutral
-
-
-class Failed(Exception):
-    """A fault site was reached."""
-
-    def __init__(self, site: int) -> None:
-        super().__init__(f"fault {site}")
-        self.site = site
-
-
-@dataclass
-class PointCall:
-    """One launch: concrete axes, operands as arrays, symbols of the kernel."""
-
-    operands: list[Any]
-    sizes: dict[Symbol, int]
-    extents: list[int]
-    accesses: list[str]
-    reduced: list[list[Any]] = field(default_factory=list)
-    accumulated: Any = None
-    known: dict[Dim, int] = field(default_factory=dict[Dim, int])
-    """Sizes that were evaluated before."""
-
-    def offset(self, size: Dim) -> int:
-        known = self.known.get(size)
-        if known is None:
-            known = self.known[size] = size.evaluate(self.sizes)
-        return known
-
-    def index(self, index: Sequence[Index], point: Sequence[int], values: Sequence[Any], shape: Sequence[int]) -> tuple:
-        indices: list[int] = []
-        for i, extent in zip(index, shape, strict=True):
-            if isinstance(i, Affine):
-                indices.append(sum(c * point[axis] for axis, c in i.terms) + self.offset(i.offset))
-            else:
-                row = int(values[i.instruction])
-                row += extent if row < 0 else 0
-                if not 0 <= row < extent:
-                    raise Failed(i.fault)
-                indices.append(row)
-        return tuple(indices)
-
-    def body(self, body: Sequence[Instruction], point: Sequence[int]) -> list[Any]:
-        values: list[Any] = []
-        for instruction in body:
-            values.append(self.value(instruction, values, point))
-        return values
-
-    def value(self, instruction: Instruction, values: list[Any], point: Sequence[int]) -> Any:
-        operation, dtype = instruction.operation, instruction.dtype
-        arguments = [values[a] for a in instruction.arguments]
-        match operation:
-            case Load():
-                return self.load(operation, values, point, dtype)
-            case Number():
-                return computing(dtype).type(np.frombuffer(operation.bits, dtype.numpy)[0])
-            case AxisIndex():
-                return np.int64(point[operation.axis])
-            case Size():
-                return np.int64(self.offset(operation.size))
-            case Reduced():
-                return self.reduced[operation.stage][operation.reduction]
-            case Accumulated():
-                return self.accumulated
-            case Philox():
-                return random_number(operation.distribution, dtype, [int(a) for a in arguments])
-            case Apply():
-                return apply(operation, arguments, dtype)
-
-    def load(self, load: Load, values: list[Any], point: Sequence[int], dtype: DType) -> Any:
-        array = self.operands[load.operand]
-        assert self.accesses[load.operand] != "write", "a load from a slot that is only written"
-        index = self.index(load.index, point, values, array.shape)
-        if load.mask is not None:
-            at = list(index)
-            for axis, step in load.mask.indices:
-                if at[axis] % step or not 0 <= at[axis] // step < array.shape[axis]:
-                    return values[load.mask.otherwise]
-                at[axis] //= step
-            index = tuple(at)
-        assert all(0 <= i < n for i, n in zip(index, array.shape, strict=True)), (index, array.shape)
-        return computing(dtype).type(array[index])
-
-    def store(self, store: Store, values: list[Any], point: Sequence[int]) -> None:
-        array = self.operands[store.operand]
-        assert self.accesses[store.operand] != "read", "a store to a slot that is only read"
-        index = self.index(store.index, point, values, array.shape)
-        assert all(0 <= i < n for i, n in zip(index, array.shape, strict=True)), (index, array.shape)
-        value = values[store.value]
-        array[index] = array[index] + value if store.combine == "add" else value
-
-
-def apply(operation: Apply, arguments: list[Any], dtype: DType) -> Any:
-    name = operation.function
-    if name == "cast":
-        return cast(arguments[0], dtype)
-    if name == "select":
-        return arguments[1] if arguments[0] else arguments[2]
-    if name == "fma":
-        return computing(dtype).type(np.float64(arguments[0]) * np.float64(arguments[1]) + np.float64(arguments[2]))
-    if is_partial(name, dtype) and (arguments[1] < 0 if name == "pow" else arguments[1] == 0):
-        raise Failed(operation.fault)
-    result = UNARY[name](*arguments) if name in UNARY else BINARY[name](*arguments)
-    return np.bool_(result) if dtype.is_bool else computing(dtype).type(result)
-
-
-def random_number(distribution: str, dtype: DType, arguments: list[int]) -> Any:
-    element, key0, key1, draw = arguments
-    numbers = philox.numbers(distribution, dtype, (element + 1,), (key0, key1), draw)
-    return computing(dtype).type(numbers[element])
+from tests.support.kernel_scalars import FOLD, computing, neutral
 
 
 class Interpreter:

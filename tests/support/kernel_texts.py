@@ -15,7 +15,8 @@ from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support import kernel_interpreter
 from tests.support.cuda_simulator.names import define, simulated_names
 from tests.support.cuda_simulator.simulation import simulate
-from tests.support.kernel_interpreter import Failed, Interpreter
+from tests.support.kernel_interpreter import Interpreter
+from tests.support.kernel_points import Failed, PointCall
 
 Array = np.ndarray
 Simulate = Callable[[Callable[..., None], int, int, Sequence[Any]], None]
@@ -70,7 +71,7 @@ def interpret(kernel: Kernel, arrays: Sequence[Array], sizes: Sequence[int]) -> 
         for array, operand in zip(arrays, kernel.operands, strict=True)
     ]
     accesses = [operand.access for operand in kernel.operands]
-    call = kernel_interpreter.PointCall(shaped, known, extents, accesses)
+    call = PointCall(shaped, known, extents, accesses)
     with np.errstate(all="ignore"):
         try:
             if isinstance(kernel, ContractKernel):

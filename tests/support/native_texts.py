@@ -26,7 +26,8 @@ from dfc_target_cuda.kernels.kernel_text import SIMULATED, ZEROED, KernelText, S
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.cuda_simulator import simulation
 from tests.support.cuda_simulator.simulation import simulate
-from tests.support.kernel_interpreter import Failed, Interpreter
+from tests.support.kernel_interpreter import Interpreter
+from tests.support.kernel_points import Failed
 from tests.support.kernel_texts import blocks_of, memory, run_text
 
 Array = np.ndarray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -41,9 +42,18 @@ def samples(kind: str, *, families: Sequence[str] = ()) -> list[tuple[OpRecord, 
         (record, sample)
         for record in registry.all_records()
         if not families or record.family in families
-        for sample in record.samples()
+        for sample in samples_of(record)
         if sample.kind == kind
     ]
+
+
+@cache
+def samples_of(record: OpRecord) -> tuple[Sample, ...]:
+    """The samples of a record, which cannot be written to. Files that are collected ask for them some eighty times."""
+    samples = tuple(record.samples())
+    for operand in (operand for sample in samples for operand in sample.operands):
+        operand.setflags(write=False)
+    return samples
 
 
 class Scratch:

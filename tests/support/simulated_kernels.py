@@ -18,7 +18,8 @@ from dfc_driver_cuda import control
 from tests.support.cuda_simulator import simulation
 from tests.support.cuda_simulator.names import define, simulated_names
 from tests.support.cuda_simulator.primitives import MEMORY
-from tests.support.kernel_interpreter import Failed, run_kernel
+from tests.support.kernel_interpreter import run_kernel
+from tests.support.kernel_points import Failed
 from tests.support.simulated_memory import DeviceError, DeviceMemory, Pointer
 
 Run = Callable[[DeviceMemory, int, int, Sequence[int]], None]

@@ -13,7 +13,8 @@ from dfc.kernels.body import Accumulated, Affine, BodyBuilder
 from dfc.kernels.contractions import as_loops
 from dfc.kernels.form import Axis, ContractKernel, MatrixOperand, Operand, Split, Store
 from dfc.kernels.operand_maps import operand_map
-from tests.support.kernel_interpreter import PointCall, contract, loops
+from tests.support.kernel_interpreter import contract, loops
+from tests.support.kernel_points import PointCall
 
 ROWS = dim(Symbol("d0"))
 

@@ -22,7 +22,8 @@ from dfc.ops.attributes import (
 )
 from dfc.ops.creation import philox
 from tests.support.graphs import variable
-from tests.support.kernel_interpreter import Failed, run
+from tests.support.kernel_interpreter import run
+from tests.support.kernel_points import Failed
 from tests.support.lowering import agree
 from tests.support.making import Making
 
