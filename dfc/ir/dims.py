@@ -177,6 +177,11 @@ def product(dims: Iterable[Dim]) -> Dim:
     return total
 
 
+def is_multiple(d: Dim, number: int) -> bool:
+    """Whether it surely is a multiple of a number, whatever its symbols are."""
+    return all(coefficient % number == 0 for _, coefficient in d.terms)
+
+
 def floor_divide(a: Dim, b: Dim) -> Dim:
     """a // b: exact term by term where b divides, otherwise a compound atom."""
     if b.constant == 1:

@@ -65,17 +65,25 @@ def as_product(kernel: ContractKernel) -> Product | None:
     """The kernel as matrix products, if it can be one and that is the best way."""
     if kernel.accumulator not in (F32, F64):
         return None
-    a, b = (operand_map(kernel, factor) for factor in (kernel.a, kernel.b))
     types = {kernel.operands[one.operand].dtype for one in (kernel.a, kernel.b)}
     narrow = {F16, BF16} if kernel.accumulator == F32 else set[DType]()
-    if not types <= {kernel.accumulator, *narrow}:
+    factors = matrix_factors(kernel)
+    if factors is None or not types <= {kernel.accumulator, *narrow}:
         return None
+    a, b = factors
+    product = Product(kernel, a, b, epilogue_access(kernel), NONE)
+    return product if product.widens else replace(product, direct=_direct_store(product))
+
+
+def matrix_factors(kernel: ContractKernel) -> tuple[OperandMap, OperandMap] | None:
+    """The factors as matrices, each of an axis of its own and the depth. None where they are not, or where rows of a
+    reduction are the better way."""
+    a, b = (operand_map(kernel, factor) for factor in (kernel.a, kernel.b))
     if any(axis < kernel.m for one in (a, b) for axis in one.split_axes()):
         return None
     if a.depends_on(kernel.n) or b.depends_on(kernel.m) or _is_dot_products(kernel, a, b):
         return None
-    product = Product(kernel, a, b, epilogue_access(kernel), NONE)
-    return product if product.widens else replace(product, direct=_direct_store(product))
+    return a, b
 
 
 def _is_dot_products(kernel: ContractKernel, a: OperandMap, b: OperandMap) -> bool:

@@ -20,9 +20,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from dfc.bundle.disk_cache import DiskCache, digest, file_identity, user_cache
 from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.errors import CodeGenerationError
-from dfc_target_cuda.code.disk_cache import DiskCache, digest, file_identity, user_cache
 
 _PACKAGED = ("cu13/bin/ptxas", "cu*/bin/ptxas", "cuda_nvcc/bin/ptxas")
 _KERNEL = re.compile(r"Compiling entry function '([^']+)'")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import dfc
+from dfc.bundle.disk_cache import digest, file_identity, user_cache
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code.compiler_process import begun, compile_texts, missing_compiler
-from dfc_target_cuda.code.disk_cache import digest, file_identity, user_cache
 from dfc_target_cuda.code.fragments import Fragments, TextKey
 from dfc_target_cuda.code.worker import needed
 from dfc_target_cuda.kernels.kernel_text import KernelText

@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
 
+from dfc.bundle.disk_cache import DiskCache, digest
 from dfc.deferred.dataclasses import dataclass
-from dfc_target_cuda.code.disk_cache import DiskCache, digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, minimum, product
+from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, is_multiple, minimum, product
 from dfc.ir.dtypes import DType
 from dfc.kernels.access import Access, StageAccess, stage_access
+from dfc.kernels.contractions import matrix_factors
 from dfc.kernels.form import ContractKernel
-from dfc.kernels.operand_maps import OperandMap, operand_map
+from dfc.kernels.operand_maps import OperandMap
 from dfc_target_cuda.kernels.kernel_text import ZEROED, Schedule
 
 _SHARED_BYTES = 48 * 1024
@@ -100,24 +101,18 @@ class Tiled:
         return product(self.extents[: self.kernel.m]) * self.blocks_m * self.blocks_n
 
 
-def is_multiple(formula: Dim, number: int) -> bool:
-    """Whether a formula is a multiple of a number whatever its symbols are."""
-    return all(coefficient % number == 0 for _, coefficient in formula.terms)
-
-
 def tiled(kernel: ContractKernel, schedule: Schedule) -> Tiled | None:
     """The contraction as tiles; None where a reduction over rows is the better way, or the factors are no matrices."""
     rank = len(kernel.axes)
     m, n = rank - 3, rank - 2
-    a, b = (operand_map(kernel, one) for one in (kernel.a, kernel.b))
     types = [kernel.operands[one.operand].dtype for one in (kernel.a, kernel.b)]
     if any(one.is_bool or one.is_complex for one in (kernel.accumulator, *types)):
         return None
-    if a.depends_on(n) or b.depends_on(m) or any(axis < m for one in (a, b) for axis in one.split_axes()):
+    factors = matrix_factors(kernel)
+    if factors is None:
         return None
+    a, b = factors
     extents = [axis.extent for axis in kernel.axes]
-    if a.is_strided and b.is_strided and _is_rows(a.access, b.access, extents):
-        return None
     tensor = _tensor_type(types, kernel.accumulator, schedule)
     if tensor:
         tiling = tensor_tiling(extents, tensor)
@@ -127,14 +122,6 @@ def tiled(kernel: ContractKernel, schedule: Schedule) -> Tiled | None:
     from_b = _factor(b, kernel, n, tiling.n, tiling, extents, schedule)
     epilogue = stage_access(kernel.operands, rank, kernel.epilogue, kernel.stores)
     return Tiled(kernel, tiling, from_a, from_b, epilogue, _splits(extents, tiling, schedule), tensor)
-
-
-def _is_rows(a: Access, b: Access, extents: list[Dim]) -> bool:
-    """A matrix times a vector whose sums run along memory: rows of a reduction read it as fast as memory goes."""
-    m, n, k = range(len(extents) - 3, len(extents))
-    if extents[n] == ONE:
-        return a.coefficients[k] == ONE
-    return extents[m] == ONE and b.coefficients[k] == ONE
 
 
 def choose_tiling(extents: list[Dim], schedule: Schedule, accumulator: DType, narrowest: int) -> Tiling:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import ZERO, Dim, product
+from dfc.ir.dims import ZERO, Dim, is_multiple, product
 from dfc.kernels import axes as memory
 from dfc.kernels.access import NONE, Access, StageAccess
 from dfc.kernels.body import Instruction
@@ -89,7 +89,7 @@ def find_wide(
     lanes = lanes or min(_MOST_LANES, most_bytes // widest)
     divisors: dict[Dim, None] = {}
     for formula in [*divided, *(part for one in _ordered(wide) for part in _starts(one, axis))]:
-        if _is_multiple(formula, lanes):
+        if is_multiple(formula, lanes):
             continue
         if formula.constant is not None:
             return NARROW
@@ -117,10 +117,6 @@ def _starts(one: Access, axis: int) -> list[Dim]:
     """What the first element of a group is a sum of multiples of."""
     steps = [step for other, step in enumerate(one.coefficients) if other != axis and step != ZERO]
     return [one.offset, *steps, *(lookup.stride for lookup in one.lookups)]
-
-
-def _is_multiple(formula: Dim, lanes: int) -> bool:
-    return all(coefficient % lanes == 0 for _, coefficient in formula.terms)
 
 
 def misfits(stages: Sequence[tuple[Sequence[Instruction], StageAccess]], axis: int) -> int:

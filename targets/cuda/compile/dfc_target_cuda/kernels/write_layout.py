@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import ONE
+from dfc.ir.dims import ONE, is_multiple
 from dfc.kernels.access import Access, written_operands
 from dfc.kernels.axes import misfits
 from dfc.kernels.form import LoopKernel
@@ -108,7 +108,7 @@ class ThreadLayout:
     def _wide(self, plan: StagePlan) -> Wide:
         """Groups of neighbours as one access; never where the rows themselves are no whole number of them."""
         last = plan.order.row
-        if not plan.order.axes or any(coefficient % _GROUP for _, coefficient in last.terms) or last.constant == 0:
+        if not plan.order.axes or not is_multiple(last, _GROUP) or last.constant == 0:
             return NARROW
         bodies = [(plan.order.stage.body, plan.order.access)]
         wide = find_wide(self.kernel, bodies, plan.order.axes[-1], [], self.schedule.vector_bytes, lanes=_GROUP)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import Dim, product
+from dfc.ir.dims import Dim, is_multiple, product
 from dfc.kernels.access import Access
 from dfc.kernels.form import Stage
 from dfc_target_cuda.kernels.write_axes import is_small, split
@@ -218,7 +218,7 @@ class StageWriter:
             return self._points(before, running, f"{start} + lane" if team.lanes > 1 else start, end)
         axis, last = plan.order.axes[-1], plan.order.row
         place = lines.let(self._own_place("" if start == "0" else start), "j")
-        whole = all(coefficient % self._turn == 0 for _, coefficient in last.terms)
+        whole = is_multiple(last, self._turn)
         with lines.block(f"while {place} < {end}"):
             lanes: list[Lane] = []
             for offset in self._offsets():

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from dfc.bundle import disk_cache
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import ALL, BOOL, F32, F64, DType
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code import compile as compiling
-from dfc_target_cuda.code import disk_cache
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.compile import prepared, ptx_module
 from dfc_target_cuda.kernels import prelude

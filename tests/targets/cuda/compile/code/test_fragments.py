@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc_target_cuda.code.disk_cache import DiskCache
+from dfc.bundle.disk_cache import DiskCache
 from dfc_target_cuda.code.fragments import Fragments, TextKey
 
 TEXTS = [
