@@ -41,7 +41,6 @@ PLACES_ON_DEVICES = ("dfc/distribute/", "dfc/driver/")
 
 LEFT: dict[str, int] = {
     "dfc/kernels/": 2,
-    "targets/": 33,
 }
 """How many such names folders have that are still to be done. These numbers only become smaller."""
 

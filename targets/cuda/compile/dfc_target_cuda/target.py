@@ -49,10 +49,10 @@ class CudaTarget:
 
     def prepare(self, program: str, options: TargetOptions) -> AbstractContextManager[None]:
         """Begins what compiles kernels, which takes as long to load as a program to be read."""
-        wanted = architectures(options)
-        if wanted == (SIMULATOR,):
+        requested = architectures(options)
+        if requested == (SIMULATOR,):
             return nullcontext()
-        return prepared(program, f"compute_{number(wanted[0])}")
+        return prepared(program, f"compute_{number(requested[0])}")
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Code and plan for every entry."""

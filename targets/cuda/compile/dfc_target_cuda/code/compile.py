@@ -121,8 +121,8 @@ def _compiler() -> str:
     versions, libraries = compiler_versions(), [_library_identity(name) for name in LIBRARIES]
     if not versions or not all(libraries):
         return ""
-    told = [f"{name} {version}" for name, version in versions.items()]
-    return digest(*told, *libraries, *(path.read_bytes() for path in own))
+    stated = [f"{name} {version}" for name, version in versions.items()]
+    return digest(*stated, *libraries, *(path.read_bytes() for path in own))
 
 
 def _library_identity(name: str) -> str:

@@ -60,8 +60,8 @@ def condensed(definition: ast.FunctionDef) -> tuple[ast.FunctionDef, dict[str, A
     """The function, changed in place, and what it names beside the names of the prelude: constants and functions."""
     expressions = _Expressions()
     expressions.visit(definition)
-    given = {argument.arg for argument in definition.args.args}
-    definition.body = _Suites(definition).condense(definition.body, given)
+    assigned = {argument.arg for argument in definition.args.args}
+    definition.body = _Suites(definition).condense(definition.body, assigned)
     _Definitions(definition).rename(definition.body)
     own = {name: condensed_function(name) for name in called(definition) if name.startswith("_")}
     _hoist(definition)
@@ -90,14 +90,14 @@ class _Expressions(ast.NodeTransformer):
         if isinstance(inside, ast.BinOp) and type(inside.op) in OPERATORS:
             return _call(f"_{OPERATORS[type(inside.op)]}_{name}", inside.left, inside.right)
         value = _number(inside)
-        made = None if value is None else constant(name, value)
-        if made is None:
+        number = None if value is None else constant(name, value)
+        if number is None:
             return None
         named = f"_{name}_{len(self.constants)}"
         for known, one in self.constants.items():
-            if type(one) is type(made) and one.tobytes() == made.tobytes():
+            if type(one) is type(number) and one.tobytes() == number.tobytes():
                 named = known
-        self.constants[named] = made
+        self.constants[named] = number
         return ast.Name(named, ast.Load())
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
@@ -148,11 +148,11 @@ def _is_free_node(node: ast.AST) -> bool:
 
 def _counts(nodes: Sequence[ast.AST]) -> dict[str, int]:
     """How often each name stands in these."""
-    found: dict[str, int] = {}
+    uses: dict[str, int] = {}
     for node in _walk(nodes):
         if isinstance(node, ast.Name):
-            found[node.id] = found.get(node.id, 0) + 1
-    return found
+            uses[node.id] = uses.get(node.id, 0) + 1
+    return uses
 
 
 def _names(nodes: Sequence[ast.AST], context: type[ast.expr_context]) -> set[str]:
@@ -165,18 +165,18 @@ class _Suites:
 
     def __init__(self, definition: ast.FunctionDef) -> None:
         self._uses = _counts([definition])
-        self._made = 0
+        self._fresh_names = 0
 
-    def condense(self, body: Sequence[ast.stmt], given: set[str]) -> list[ast.stmt]:
-        """`given`: names that surely have a value when the first statement begins."""
-        made: list[ast.stmt] = []
-        known = set(given)
+    def condense(self, body: Sequence[ast.stmt], assigned: set[str]) -> list[ast.stmt]:
+        """`assigned`: names that surely have a value when the first statement begins."""
+        condensed_body: list[ast.stmt] = []
+        known = set(assigned)
         for statement in body:
             for one in self._statement(statement, known):
-                made = self._joined(made, one)
+                condensed_body = self._joined(condensed_body, one)
                 if isinstance(one, ast.Assign):
                     known |= _names(one.targets, ast.Store)
-        return made or [ast.Pass()]
+        return condensed_body or [ast.Pass()]
 
     def _statement(self, statement: ast.stmt, known: set[str]) -> list[ast.stmt]:
         match statement:
@@ -202,35 +202,35 @@ class _Suites:
             return []
         inside = _counts(statement.body)
         read = _names([statement.test], ast.Load)
-        made: list[ast.stmt] = []
+        statements: list[ast.stmt] = []
         test = statement.test
         if len(statement.body) > 1 and not isinstance(test, ast.Name):
             test = ast.Name(self._fresh("_test"), ast.Load())
-            made.append(_assign(test.id, statement.test))
+            statements.append(_assign(test.id, statement.test))
         for one in statement.body:
             asked = copy.deepcopy(test)  # since names of one statement are changed by themselves
             match one:
                 case ast.Assign(targets=[ast.Subscript(value=ast.Name() as memory, slice=index)], value=value):
                     if not (_is_free(index) and _is_free(value)):
                         return []
-                    made.append(ast.Expr(_call("_store_if", memory, index, value, asked)))
+                    statements.append(ast.Expr(_call("_store_if", memory, index, value, asked)))
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_free(value) and name not in read:
                     if name in known:
-                        made.append(_assign(name, _call("_choose", asked, value, ast.Name(name, ast.Load()))))
+                        statements.append(_assign(name, _call("_choose", asked, value, ast.Name(name, ast.Load()))))
                     elif inside[name] == self._uses.get(name, 0):
-                        made.append(one)
+                        statements.append(one)
                     else:
                         return []
                 case _:
                     return []
-        for sign, nodes in ((-1, [statement.test, *statement.body]), (1, made)):
+        for sign, nodes in ((-1, [statement.test, *statement.body]), (1, statements)):
             for name, count in _counts(nodes).items():
                 self._uses[name] = self._uses.get(name, 0) + sign * count
-        return made
+        return statements
 
     def _fresh(self, name: str) -> str:
-        self._made += 1
-        return f"{name}{self._made}"
+        self._fresh_names += 1
+        return f"{name}{self._fresh_names}"
 
     def _counted(self, loop: ast.For) -> list[ast.stmt]:
         """`for i in range(n)` as a `while`: numba makes an iterator of a range, in several blocks."""
@@ -245,9 +245,9 @@ class _Suites:
         start = [_assign(number, ast.Constant(0)), _assign(stop, loop.iter.args[0])]
         return [*start, ast.While(test, body, [])]
 
-    def _joined(self, made: list[ast.stmt], statement: ast.stmt) -> list[ast.stmt]:
+    def _joined(self, earlier: list[ast.stmt], statement: ast.stmt) -> list[ast.stmt]:
         """With `v = x` before it, `if c: v = a[i]` is one load."""
-        match made, statement:
+        match earlier, statement:
             case (
                 [*before, ast.Assign(targets=[ast.Name(id=first)], value=otherwise)],
                 ast.If(
@@ -262,10 +262,10 @@ class _Suites:
                 ),
             ) if first == second and _is_free(test) and _is_free(index) and _is_free(otherwise):
                 if first in _names([test, index], ast.Load):
-                    return [*made, statement]
+                    return [*earlier, statement]
                 return [*before, _assign(first, _call("_load_if", memory, index, test, otherwise))]
             case _:
-                return [*made, statement]
+                return [*earlier, statement]
 
 
 def _assign(name: str, value: ast.expr) -> ast.Assign:
@@ -333,15 +333,15 @@ def _suites(statement: ast.stmt) -> list[list[ast.stmt]]:
 def _hoist(definition: ast.FunctionDef) -> None:
     """What is named or written more than once is looked up once, at the beginning: numba looks at each by itself."""
     counts: dict[tuple[type, str], int] = {}
-    places = _Hoisted(counts)
-    places.visit(definition)
-    places.names = {
+    hoisted = _Hoisted(counts)
+    hoisted.visit(definition)
+    hoisted.names = {
         one: f"_{'f' if one[0] is str else 'n'}{number}"
         for number, one in enumerate(one for one, count in counts.items() if count > 1)
     }
     for statement in definition.body:
-        places.visit(statement)
-    first = [_assign(name, _written(one)) for one, name in places.names.items()]
+        hoisted.visit(statement)
+    first = [_assign(name, _written(one)) for one, name in hoisted.names.items()]
     definition.body[:0] = first
 
 

@@ -150,15 +150,15 @@ def _load_if() -> Typing:
         kind = _met(memory.dtype, otherwise)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer, place, asked, other = arguments
+            pointer, position, asked, other = arguments
             before = builder.block
             with builder.if_then(asked):
-                value = context.cast(builder, builder.load(builder.gep(pointer, [place])), memory.dtype, kind)
+                value = context.cast(builder, builder.load(builder.gep(pointer, [position])), memory.dtype, kind)
                 inside = builder.block
-            found = builder.phi(other.type)
-            found.add_incoming(other, before)
-            found.add_incoming(value, inside)
-            return found
+            merged = builder.phi(other.type)
+            merged.add_incoming(other, before)
+            merged.add_incoming(value, inside)
+            return merged
 
         return kind(memory, types.intp, BOOLEAN, kind), generate
 
@@ -175,9 +175,9 @@ def _store_if() -> Typing:
             return None
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer, place, new, asked = arguments
+            pointer, position, new, asked = arguments
             with builder.if_then(asked):
-                builder.store(new, builder.gep(pointer, [place]))
+                builder.store(new, builder.gep(pointer, [position]))
             return context.get_dummy_value()
 
         return types.none(memory, types.intp, memory.dtype, BOOLEAN), generate

@@ -161,8 +161,8 @@ def _comparison(x: Any, y: Any) -> Any:
         return BOOLEAN(wide, wide)
     if _are(types.Boolean, x, y):
         return BOOLEAN(x, y)
-    found = floating(x, y)
-    return None if found is None else BOOLEAN(x, y)
+    common = floating(x, y)
+    return None if common is None else BOOLEAN(x, y)
 
 
 def bits(x: Any, y: Any) -> Any:

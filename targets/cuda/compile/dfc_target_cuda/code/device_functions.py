@@ -42,8 +42,8 @@ def names() -> dict[str, Any]:
 
 def _function(definition: ast.FunctionDef, file: str) -> Any:
     """`definition` is changed."""
-    made, more = condensed(definition)
-    return functions([made], file, names() | more)[definition.name]
+    shorter, more = condensed(definition)
+    return functions([shorter], file, names() | more)[definition.name]
 
 
 def _declared(name: str) -> Any:

@@ -65,18 +65,18 @@ def run_forked(jobs: Sequence[Job], at_once: int, order: Sequence[int] | None = 
 
 
 def _begin(jobs: Sequence[Job], first: int) -> _Fork:
-    (asked, asking), (told, telling) = os.pipe(), os.pipe()
+    (asked, asking), (results, answering) = os.pipe(), os.pipe()
     process = os.fork()
     if process:
         os.close(asked)
-        os.close(telling)
-        fork = _Fork(process, asking, told, first)
+        os.close(answering)
+        fork = _Fork(process, asking, results, first)
         _give(fork, first)
         return fork
     try:
         os.close(asking)
-        os.close(told)
-        with os.fdopen(asked, "rb", buffering=0) as source, os.fdopen(telling, "wb") as target:
+        os.close(results)
+        with os.fdopen(asked, "rb", buffering=0) as source, os.fdopen(answering, "wb") as target:
             while (number := int.from_bytes(source.read(_WORD), "little")) != _NO_JOB:
                 result = _result(jobs[number])
                 target.write(len(result).to_bytes(_WORD, "little") + result)

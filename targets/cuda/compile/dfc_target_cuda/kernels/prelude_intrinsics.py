@@ -90,13 +90,13 @@ def with_parameters(name: str, count: int, typing: Callable[..., Any]) -> Any:
     lowered: dict[tuple[Any, ...], Any] = {}
     signatures: dict[tuple[Any, ...], Any] = {}
 
-    def generic(self: Any, given: Any, _: Any) -> Any:
-        known = signatures.get(given)
-        if known is None and len(given) != count:
-            refuse(f"{name}: {count} arguments are expected, and these are {len(given)}")
-        if known is None and (said := typing(self.context, *given)) is not None:
-            known, generate = said
-            signatures[given] = known
+    def generic(self: Any, arguments: Any, _: Any) -> Any:
+        known = signatures.get(arguments)
+        if known is None and len(arguments) != count:
+            refuse(f"{name}: {count} arguments are expected, and these are {len(arguments)}")
+        if known is None and (typed := typing(self.context, *arguments)) is not None:
+            known, generate = typed
+            signatures[arguments] = known
             if known.args not in lowered:
                 lowered[known.args] = lower_builtin(generate, *known.args)(generate)
         return known

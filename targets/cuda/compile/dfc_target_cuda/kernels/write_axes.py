@@ -14,7 +14,7 @@ from dfc.kernels.access import NONE, Access, StageAccess
 from dfc.kernels.body import Instruction
 from dfc.kernels.form import Kernel
 from dfc.kernels.levels import varying
-from dfc_target_cuda.kernels.write_points import AxisPlace
+from dfc_target_cuda.kernels.write_points import AxisPosition
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
 _SMALL = 1 << 31
@@ -29,10 +29,10 @@ def is_small(extents: Iterable[Dim]) -> bool:
 
 def split(
     lines: Lines, sizes: Sizes, number: str, axes: Sequence[int], extents: Sequence[Dim], *, small: bool = False
-) -> dict[int, AxisPlace]:
+) -> dict[int, AxisPosition]:
     """The indices of point `number`, a variable, in row-major order of the axes."""
     suffix = "32" if small else ""
-    pieces: dict[int, AxisPlace] = {}
+    pieces: dict[int, AxisPosition] = {}
     for axis in reversed(axes[1:]):
         extent = sizes.text(extents[axis])
         pieces[axis] = lines.let(f"remainder{suffix}({number}, {extent})", "j"), 0

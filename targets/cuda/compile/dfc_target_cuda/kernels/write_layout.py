@@ -93,17 +93,17 @@ class ThreadLayout:
         """The stages with the accumulators of a lane; all of them in groups, or none."""
         wides = [self._wide(plan) for plan in plans if not plan.once]
         group = _GROUP if wides and all(wide.lanes == _GROUP for wide in wides) else 1
-        found: list[StagePlan] = []
+        planned: list[StagePlan] = []
         for plan in plans:
             if plan.once or not plan.order.axes:
-                found.append(plan)
+                planned.append(plan)
                 continue
             lanes, length = self.team.lanes, plan.order.row.constant
             most = plan.order.accumulators // lanes
             needed = most if length is None else group * power_of_two(-(-length // (group * lanes)))
             wide = self._wide(plan) if group > 1 else NARROW
-            found.append(replace(plan, group=group, copies=max(group, min(most, needed)), wide=wide))
-        return found
+            planned.append(replace(plan, group=group, copies=max(group, min(most, needed)), wide=wide))
+        return planned
 
     def _wide(self, plan: StagePlan) -> Wide:
         """Groups of neighbours as one access; never where the rows themselves are no whole number of them."""

@@ -15,7 +15,7 @@ from dfc.kernels.form import LoopKernel
 from dfc_target_cuda.kernels.kernel_text import Geometry, Schedule
 from dfc_target_cuda.kernels.write_axes import NARROW, Wide, find_wide, is_small, misfits, split
 from dfc_target_cuda.kernels.write_body import BodyWriter
-from dfc_target_cuda.kernels.write_points import AxisPlace, Lane, Point
+from dfc_target_cuda.kernels.write_points import AxisPosition, Lane, Point
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
 
@@ -139,7 +139,7 @@ class MapWriter:
         writer.emit(1, point)
         writer.write_stores(point, self.kernel.stages[0].stores)
 
-    def _group(self, before: Point, indices: dict[int, AxisPlace], last: int, start: str, wide: Wide) -> Point:
+    def _group(self, before: Point, indices: dict[int, AxisPosition], last: int, start: str, wide: Wide) -> Point:
         lanes = tuple(Lane({last: (start, lane)}) for lane in range(wide.lanes))
         others = {axis: index for axis, index in indices.items() if axis != last}
         return before.inner(

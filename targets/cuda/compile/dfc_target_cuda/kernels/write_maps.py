@@ -12,11 +12,11 @@ from dfc.ir.dims import ZERO, Dim, dim
 from dfc.kernels.access import Bound
 from dfc_target_cuda.kernels.tiling import Factor, Tiled
 from dfc_target_cuda.kernels.write_axes import split
-from dfc_target_cuda.kernels.write_points import AxisPlace, Point, both, linear
+from dfc_target_cuda.kernels.write_points import AxisPosition, Point, both, linear
 from dfc_target_cuda.kernels.write_text import Lines, Sizes, total
 
 
-class MapPlaces:
+class MapReader:
     """The places of one factor; `name` begins the names of its variables."""
 
     def __init__(self, product: Tiled, factor: Factor, name: str, lines: Lines, sizes: Sizes) -> None:
@@ -59,7 +59,7 @@ class MapPlaces:
     def _index(self, position: int, number: int) -> str:
         return f"{self.name}_index{position}_{number}"
 
-    def _indices(self, variable: str, parts: Sequence[int]) -> dict[int, AxisPlace]:
+    def _indices(self, variable: str, parts: Sequence[int]) -> dict[int, AxisPosition]:
         return split(self.lines, self.sizes, variable, parts, self.extents)
 
 

@@ -15,7 +15,7 @@ from dfc.kernels.access import NONE, Access, IndexKey
 from dfc.kernels.body import Affine
 from dfc_target_cuda.kernels.write_text import Sizes, total
 
-AxisPlace = tuple[str, int]
+AxisPosition = tuple[str, int]
 """An index: a variable (or nothing) plus a number."""
 
 
@@ -23,7 +23,7 @@ AxisPlace = tuple[str, int]
 class Lane:
     """Indices of the axes along which lanes differ, and when the lane is on (always, without a condition)."""
 
-    indices: Mapping[int, AxisPlace] = field(default_factory=dict[int, AxisPlace])
+    indices: Mapping[int, AxisPosition] = field(default_factory=dict[int, AxisPosition])
     condition: str = ""
 
 
@@ -37,7 +37,7 @@ class Point:
     that are in registers, by access, for later stages at the same lanes; without it nothing is kept.
     """
 
-    indices: dict[int, AxisPlace] = field(default_factory=dict[int, AxisPlace])
+    indices: dict[int, AxisPosition] = field(default_factory=dict[int, AxisPosition])
     lanes: tuple[Lane, ...] = (Lane(),)
     axes: frozenset[int] = frozenset()
     vector: int = NONE
@@ -54,7 +54,7 @@ class Point:
 
     def inner(
         self,
-        indices: Mapping[int, AxisPlace] | None = None,
+        indices: Mapping[int, AxisPosition] | None = None,
         lanes: tuple[Lane, ...] = (),
         *,
         axes: Iterable[int] = (),
@@ -80,7 +80,7 @@ class Point:
             self.kept,
         )
 
-    def index(self, axis: int, lane: int) -> AxisPlace:
+    def index(self, axis: int, lane: int) -> AxisPosition:
         known = self.lanes[lane].indices.get(axis)
         return known if known is not None else self.indices.get(axis, ("", 0))
 

@@ -178,13 +178,13 @@ class _Walk:
         part = lines.let(number, "part")
         with lines.block(f"while {part} < {self.sizes.text(order.parts)}"):
             start = lines.let(f"{part} * {size}", "start")
-            made = first.part(before, item, start, lines.let(f"min({start} + {size}, {extent})", "end"))
-            for total, one in zip(totals, made, strict=True):
+            running = first.part(before, item, start, lines.let(f"min({start} + {size}, {extent})", "end"))
+            for total, one in zip(totals, running, strict=True):
                 total.fold.step(lines, total.names, one.names)
             with lines.guarded(both([f"{splits} > 1", item.on, *team.alone()])):
-                place = lines.let(f"{part} * {self.sizes.text(self.layout.points)} + {point}", "place")
-                for kept, one in zip([n for each in made for n in each.names], memory, strict=True):
-                    lines.add(f"{one.memory}[{place}] = {to_memory(kept, one.dtype)}")
+                index = lines.let(f"{part} * {self.sizes.text(self.layout.points)} + {point}", "place")
+                for kept, one in zip([n for each in running for n in each.names], memory, strict=True):
+                    lines.add(f"{one.memory}[{index}] = {to_memory(kept, one.dtype)}")
             lines.add(f"{part} = {part} + {splits}")
         lines.add("last = True")
         with lines.block(f"if {splits} > 1"):
@@ -203,16 +203,16 @@ class _Walk:
 
     def _memory(self, totals: list[Running]) -> list[_Partial]:
         """Memory for the results of parts: those of neighbouring points are neighbours."""
-        found: list[_Partial] = []
+        partials: list[_Partial] = []
         offset = dim(ZEROED)
         for total in totals:
             for dtype in total.fold.types:
                 memory = self.lines.let(
                     f"{storage_type(dtype)}_pointer(workspace, {self.sizes.text(offset)})", "partial"
                 )
-                found.append(_Partial(memory, dtype))
+                partials.append(_Partial(memory, dtype))
                 offset = offset + _PARTIAL * self.layout.points * self.stages[0].plan.order.parts
-        return found
+        return partials
 
     def _take_ticket(self, tile: str) -> None:
         """`last` is whether all other parts of the tile are there."""

@@ -125,7 +125,7 @@ class StageWriter:
         """Every element of the row in a register of its lane, in all stages at once."""
         plan, team, lines = self.plan, self.layout.team, self.lines
         length, block, axis = plan.order.points.constant or 0, plan.order.block.constant or 0, plan.order.axes[-1]
-        start = lines.let(self._own_place("" if team.workers == 1 else f"worker * {block}"), "j")
+        start = lines.let(self._own_start("" if team.workers == 1 else f"worker * {block}"), "j")
         last = block * (team.workers - 1)
         lanes: list[Lane] = []
         for turn in range(0, min(length, block), self._turn):
@@ -157,7 +157,7 @@ class StageWriter:
         span = self.plan.group * self.layout.team.lanes
         return range(0, self.plan.copies // self.plan.group * span, span)
 
-    def _own_place(self, first: str) -> str:
+    def _own_start(self, first: str) -> str:
         """Where a lane begins in a row of which its worker begins at `first`."""
         own = "" if self.layout.team.lanes == 1 else "lane" if self.plan.group == 1 else f"lane * {self.plan.group}"
         return " + ".join(one for one in (first, own) if one) or "0"
@@ -217,16 +217,16 @@ class StageWriter:
         if not plan.order.axes:
             return self._points(before, running, f"{start} + lane" if team.lanes > 1 else start, end)
         axis, last = plan.order.axes[-1], plan.order.row
-        place = lines.let(self._own_place("" if start == "0" else start), "j")
+        position = lines.let(self._own_start("" if start == "0" else start), "j")
         whole = is_multiple(last, self._turn)
-        with lines.block(f"while {place} < {end}"):
+        with lines.block(f"while {position} < {end}"):
             lanes: list[Lane] = []
             for offset in self._offsets():
-                on = "" if not offset or whole else lines.let(f"{place} + {offset} < {end}", "on")
-                lanes += [Lane({axis: (place, offset + each)}, on) for each in range(plan.group)]
+                on = "" if not offset or whole else lines.let(f"{position} + {offset} < {end}", "on")
+                lanes += [Lane({axis: (position, offset + each)}, on) for each in range(plan.group)]
             point = before.inner({}, tuple(lanes), axes=(axis,), vector=axis, group=plan.group, wide=plan.wide.accesses)
             self._visit(point, running)
-            lines.add(f"{place} = {place} + {self._turn}")
+            lines.add(f"{position} = {position} + {self._turn}")
         return None
 
     def _points(self, before: Point, running: list[Running], start: str, end: str) -> None:

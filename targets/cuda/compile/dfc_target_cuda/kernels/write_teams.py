@@ -178,12 +178,12 @@ class TeamFolds:
                 total.add_all(self.lines, one)
             return
         lines, step = self.lines, self.team.lanes
-        places = [[self._hand_in(names, one.fold) for names in one.copies] for one in blocks]
+        shared = [[self._hand_in(names, one.fold) for names in one.copies] for one in blocks]
         lines.add("barrier()")
         number = lines.let("lane" if self.team.lanes > 1 else "0", "member")
         with lines.block(f"for _ in range({self.team.workers})"):
             at = lines.let(self.team.member(number), "at")
-            for total, memory in zip(totals, places, strict=True):
+            for total, memory in zip(totals, shared, strict=True):
                 for kept, one in zip(total.copies, memory, strict=True):
                     self._take(total.fold, kept, one, at)
             lines.add(f"{number} = {number} + {step}")
@@ -192,23 +192,23 @@ class TeamFolds:
     def add_members(self, totals: list[Running], values: list[list[str]]) -> None:
         """A value of each thread of the team goes to the totals, in their order."""
         lines = self.lines
-        places = [self._hand_in(names, total.fold) for total, names in zip(totals, values, strict=True)]
+        shared = [self._hand_in(names, total.fold) for total, names in zip(totals, values, strict=True)]
         lines.add("barrier()")
         with lines.block(f"for member in range({self.team.members})"):
             at = lines.let(self.team.member("member"), "at")
-            for total, memory in zip(totals, places, strict=True):
+            for total, memory in zip(totals, shared, strict=True):
                 self._take(total.fold, total.names, memory, at)
         lines.add("barrier()")
 
     def _hand_in(self, names: list[str], fold: TypedReduction) -> list[str]:
         """A thread's values in shared memory."""
-        found: list[str] = []
+        memories: list[str] = []
         for name, dtype in zip(names, fold.types, strict=True):
             memory = self.lines.name("shared")
             self.shared.append(f"{memory} = shared_{storage_type(dtype)}({self.team.threads})")
             self.lines.add(f"{memory}[thread()] = {to_memory(name, dtype)}")
-            found.append(memory)
-        return found
+            memories.append(memory)
+        return memories
 
     def _take(self, fold: TypedReduction, kept: list[str], memory: list[str], at: str) -> None:
         pairs = zip(memory, fold.types, strict=True)

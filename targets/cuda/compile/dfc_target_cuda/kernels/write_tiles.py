@@ -12,7 +12,7 @@ from dfc.ir.dims import Dim
 from dfc.kernels.printer import slot
 from dfc_target_cuda.kernels.tiling import Factor, Tiled, is_multiple
 from dfc_target_cuda.kernels.write_functions import cast
-from dfc_target_cuda.kernels.write_maps import MapPlaces
+from dfc_target_cuda.kernels.write_maps import MapReader
 from dfc_target_cuda.kernels.write_points import Point, linear
 from dfc_target_cuda.kernels.write_text import Lines, Sizes, total
 from dfc_target_cuda.kernels.write_types import computing_type, is_half, memory_type, widened
@@ -36,7 +36,7 @@ class FactorLoads:
         self.exact = self.vectors % tiling.threads == 0
         self.kind = computing_type(product.kernel.accumulator)
         self.memory = f"tile_{name}"
-        self.windows = None if factor.map.is_strided else MapPlaces(product, factor, name, lines, sizes)
+        self.windows = None if factor.map.is_strided else MapReader(product, factor, name, lines, sizes)
 
     def declare(self) -> list[str]:
         """Shared memory for two blocks of depth: one is filled while the other is read."""
