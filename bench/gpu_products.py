@@ -17,7 +17,7 @@ import numpy as np
 import dfc
 from bench.gpu import copy_rate, times_of
 from dfc_driver_cuda import libcuda
-from dfc_driver_cuda.product_costs import Work, pays
+from dfc_driver_cuda.libraries.product_costs import Work, pays
 from dfc_runtime.devices import newest
 from dfc_runtime.errors import DfcError
 

@@ -12,8 +12,9 @@ import pytest
 from dfc.bundle.target import Lowered
 from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
-from dfc_driver_cuda import cudnn_backend, libcuda
-from dfc_driver_cuda.cudnn_backend import ConvolutionError
+from dfc_driver_cuda import libcuda
+from dfc_driver_cuda.libraries import cudnn_backend
+from dfc_driver_cuda.libraries.cudnn_backend import ConvolutionError
 from dfc_target_cuda.target import CudaTarget
 from tests.dfc.kernels.matching.test_convolutions import FORMS, WHAT, numbers, text_of
 from tests.support.simulated_programs import SimulatedRun, program_of

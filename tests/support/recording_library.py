@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from dfc_driver_cuda.cublaslt import SIGNATURES, TYPES, Heuristic
+from dfc_driver_cuda.libraries.cublaslt import SIGNATURES, TYPES, Heuristic
 
 WORKSPACE = 4096
 BROKEN = 99

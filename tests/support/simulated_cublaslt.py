@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dfc.ir.dtypes import BF16
-from dfc_driver_cuda.cublaslt import (
+from dfc_driver_cuda.libraries.cublaslt import (
     COMPUTE_32F_FAST_TF32,
     DESC_BIAS,
     DESC_EPILOGUE,

@@ -15,9 +15,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from dfc_driver_cuda import cudnn_constants as c
-from dfc_driver_cuda.cudnn_backend import SIGNATURES
-from dfc_driver_cuda.cudnn_graphs import OPERATIONS
+from dfc_driver_cuda.libraries import cudnn_constants as c
+from dfc_driver_cuda.libraries.cudnn_backend import SIGNATURES
+from dfc_driver_cuda.libraries.cudnn_graphs import OPERATIONS
 from tests.support.convolving import convolved, windows_of
 from tests.support.simulated_memory import DeviceError, DeviceMemory, Pointer
 

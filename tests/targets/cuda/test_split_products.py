@@ -16,8 +16,9 @@ from dfc.driver.pipeline import optimise, scheduled
 from dfc.elaborate.build import build
 from dfc.ir.options import TargetOptions
 from dfc.kernels.form import ContractKernel
-from dfc_driver_cuda import libcuda, product_costs
-from dfc_driver_cuda.cublaslt import TYPES
+from dfc_driver_cuda import libcuda
+from dfc_driver_cuda.libraries import product_costs
+from dfc_driver_cuda.libraries.cublaslt import TYPES
 from dfc_target_cuda.kernels.kernel_code import kernel_code
 from dfc_target_cuda.kernels.kernel_text import SIMULATED
 from dfc_target_cuda.target import SIMULATOR
@@ -135,7 +136,7 @@ def test_sizes_decide_who_makes_a_product(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_sums_that_take_too_much_of_the_memory_stay_in_their_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DFC_CUBLASLT", "all")
-    monkeypatch.setattr("dfc_driver_cuda.library_products.SHARE", (1 << 28) // (4 * 7 * 6))
+    monkeypatch.setattr("dfc_driver_cuda.libraries.products.SHARE", (1 << 28) // (4 * 7 * 6))
     for rows, products in ((7, 1), (8, 0)):
         library = SimulatedCublasLt()
         run = SimulatedRun(program_of(FOLLOWED), {}, with_library(library, capacity=1 << 28))

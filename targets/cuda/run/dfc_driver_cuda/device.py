@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from dfc_driver_cuda import cudnn_backend
-from dfc_driver_cuda.cublaslt import Library
+from dfc_driver_cuda.libraries import cudnn_backend
+from dfc_driver_cuda.libraries.cublaslt import Library
 
 Function = object
 """A kernel that is loaded, as the device knows it."""

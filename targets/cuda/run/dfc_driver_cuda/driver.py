@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from dfc_driver_cuda import control, libcuda
 from dfc_driver_cuda.arena import Memory
-from dfc_driver_cuda.cublaslt import ProductError
-from dfc_driver_cuda.cudnn_backend import ConvolutionError
 from dfc_driver_cuda.device import Device, Function
 from dfc_driver_cuda.device_memory import CudaMemory
 from dfc_driver_cuda.executor import NO_SITE, EntryRun, Fault, Loaded
-from dfc_driver_cuda.library_choices import Libraries, has_convolutions
-from dfc_driver_cuda.library_convolutions import ConvolutionLibrary
-from dfc_driver_cuda.library_products import ProductLibrary
+from dfc_driver_cuda.libraries.choices import Libraries, has_convolutions
+from dfc_driver_cuda.libraries.convolutions import ConvolutionLibrary
+from dfc_driver_cuda.libraries.cublaslt import ProductError
+from dfc_driver_cuda.libraries.cudnn_backend import ConvolutionError
+from dfc_driver_cuda.libraries.products import ProductLibrary
 from dfc_driver_cuda.memory_layout import Region
 from dfc_driver_cuda.nodes import Code
-from dfc_driver_cuda.plan_format import For, If, Plan, While, read_plan
+from dfc_driver_cuda.plan.plan_format import For, If, Plan, While, read_plan
 from dfc_runtime.calls.memory import address_of
 from dfc_runtime.driver import NativeFunction
 from dfc_runtime.formats.fields import shown

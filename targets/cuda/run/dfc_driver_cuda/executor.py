@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dfc_driver_cuda.arena import Memory
 from dfc_driver_cuda.device import Device
 from dfc_driver_cuda.graphs import SegmentGraph
-from dfc_driver_cuda.library_launch import Refused
+from dfc_driver_cuda.libraries.launch import Refused
 from dfc_driver_cuda.memory_layout import (
     COPIED,
     DEVICE_BIT,
@@ -30,8 +30,8 @@ from dfc_driver_cuda.memory_layout import (
     slot_of,
 )
 from dfc_driver_cuda.nodes import Code, NodeMaker
-from dfc_driver_cuda.plan_format import SIGNED, Check, EntryPlan, HostCall, Launch, Measure, Step
-from dfc_driver_cuda.segments import (
+from dfc_driver_cuda.plan.plan_format import SIGNED, Check, EntryPlan, HostCall, Launch, Measure, Step
+from dfc_driver_cuda.plan.segments import (
     Action,
     Branch,
     Count,

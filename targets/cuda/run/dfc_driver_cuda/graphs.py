@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from dfc_driver_cuda.device import Device, Executable, Graph, Node, NotTaken
-from dfc_driver_cuda.library_launch import LibraryNode, Refused
+from dfc_driver_cuda.libraries.launch import LibraryNode, Refused
 from dfc_driver_cuda.memory_layout import Slot
 from dfc_driver_cuda.nodes import (
     Argument,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dfc_driver_cuda.plan_format import BufferPlan, EntryPlan
+from dfc_driver_cuda.plan.plan_format import BufferPlan, EntryPlan
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
 

@@ -13,8 +13,8 @@ from dataclasses import field, replace
 from dfc_driver_cuda import control
 from dfc_driver_cuda.arena import Memory, Scratch
 from dfc_driver_cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, Function
-from dfc_driver_cuda.library_choices import Choices, Libraries, choose, kernel_sizes
-from dfc_driver_cuda.library_launch import LibraryNode, Operand
+from dfc_driver_cuda.libraries.choices import Choices, Libraries, choose, kernel_sizes
+from dfc_driver_cuda.libraries.launch import LibraryNode, Operand
 from dfc_driver_cuda.memory_layout import (
     ERROR_VALUES,
     ITEM,
@@ -27,8 +27,8 @@ from dfc_driver_cuda.memory_layout import (
     virtual,
 )
 from dfc_driver_cuda.ordering import Access, Ordering, merged
-from dfc_driver_cuda.plan_format import Check, Copy, For, HostCall, If, KernelPlan, Launch, Measure, Plan, While
-from dfc_driver_cuda.segments import FeedsIn, Fetch, Fill, Part, ResultsOut
+from dfc_driver_cuda.plan.plan_format import Check, Copy, For, HostCall, If, KernelPlan, Launch, Measure, Plan, While
+from dfc_driver_cuda.plan.segments import FeedsIn, Fetch, Fill, Part, ResultsOut
 from dfc_runtime.dataclasses import dataclass
 
 _HANDLES = 1 << 200  # beyond all memory, also that of callers

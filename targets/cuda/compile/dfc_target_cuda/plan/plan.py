@@ -30,7 +30,7 @@ from dfc.kernels.program import (
     Step,
     While,
 )
-from dfc_driver_cuda.plan_format import VERSION
+from dfc_driver_cuda.plan.plan_format import VERSION
 from dfc_target_cuda.kernels.kernel_text import KernelText
 from dfc_target_cuda.libraries.convolutions import convolution_data
 from dfc_target_cuda.libraries.products import product_data

@@ -15,8 +15,8 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
-from dfc_driver_cuda.cudnn_backend import Backend, ConvolutionError, Descriptor, Library, addresses_of
-from dfc_driver_cuda.cudnn_constants import (
+from dfc_driver_cuda.libraries.cudnn_backend import Backend, ConvolutionError, Descriptor, Library, addresses_of
+from dfc_driver_cuda.libraries.cudnn_constants import (
     BACKEND_DESCRIPTOR,
     BEST,
     CONFIG_ENGINE,
@@ -47,7 +47,7 @@ from dfc_driver_cuda.cudnn_constants import (
     UNWANTED,
     VARIANT_PACK,
 )
-from dfc_driver_cuda.cudnn_graphs import ConvolutionShape, operation_graph
+from dfc_driver_cuda.libraries.cudnn_graphs import ConvolutionShape, operation_graph
 from dfc_runtime.dataclasses import dataclass
 
 WORKSPACE_BYTES = 256 << 20

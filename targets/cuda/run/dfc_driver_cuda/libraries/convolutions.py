@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from dfc_driver_cuda.cudnn import ConvolutionPlan, Cudnn
-from dfc_driver_cuda.cudnn_backend import ConvolutionError, Library
-from dfc_driver_cuda.cudnn_graphs import ConvolutionShape, TensorShape
-from dfc_driver_cuda.library_launch import Operand, Refused
+from dfc_driver_cuda.libraries.cudnn import ConvolutionPlan, Cudnn
+from dfc_driver_cuda.libraries.cudnn_backend import ConvolutionError, Library
+from dfc_driver_cuda.libraries.cudnn_graphs import ConvolutionShape, TensorShape
+from dfc_driver_cuda.libraries.launch import Operand, Refused
+from dfc_driver_cuda.libraries.product_costs import ITEM, SHARE
 from dfc_driver_cuda.memory_layout import Slot, number
-from dfc_driver_cuda.plan_convolutions import OUTPUT_TENSOR
-from dfc_driver_cuda.plan_convolutions import ConvolutionPlan as Described
-from dfc_driver_cuda.plan_format import KernelPlan
-from dfc_driver_cuda.plan_products import FinishPlan
-from dfc_driver_cuda.product_costs import ITEM, SHARE
+from dfc_driver_cuda.plan.convolutions import OUTPUT_TENSOR
+from dfc_driver_cuda.plan.convolutions import ConvolutionPlan as Described
+from dfc_driver_cuda.plan.plan_format import KernelPlan
+from dfc_driver_cuda.plan.products import FinishPlan
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
 

@@ -12,8 +12,8 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from dfc_driver_cuda import product_costs
-from dfc_driver_cuda.cublaslt import (
+from dfc_driver_cuda.libraries import product_costs
+from dfc_driver_cuda.libraries.cublaslt import (
     Addresses,
     CublasLt,
     Library,
@@ -23,12 +23,12 @@ from dfc_driver_cuda.cublaslt import (
     ProductShape,
     alignment,
 )
-from dfc_driver_cuda.library_launch import Operand, Refused
+from dfc_driver_cuda.libraries.launch import Operand, Refused
+from dfc_driver_cuda.libraries.product_costs import ITEM, SHARE, Work
 from dfc_driver_cuda.memory_layout import Slot, number
-from dfc_driver_cuda.plan_format import KernelPlan
-from dfc_driver_cuda.plan_products import FinishPlan, MatrixPlan, WholePlan
-from dfc_driver_cuda.plan_products import ProductPlan as Described
-from dfc_driver_cuda.product_costs import ITEM, SHARE, Work
+from dfc_driver_cuda.plan.plan_format import KernelPlan
+from dfc_driver_cuda.plan.products import FinishPlan, MatrixPlan, WholePlan
+from dfc_driver_cuda.plan.products import ProductPlan as Described
 from dfc_runtime.dataclasses import dataclass
 
 SLOT_ALIGNMENT = 16

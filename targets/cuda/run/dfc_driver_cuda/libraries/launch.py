@@ -3,7 +3,7 @@
     kernel                ->    work of the library
     kernel                ->    work of the library, then a smaller kernel that takes its numbers on
 
-Each library has its own way to choose (`library_products`); what it chose looks alike here. Assumes that what a library
+Each library has its own way to choose (`products`); what it chose looks alike here. Assumes that what a library
 queues touches the operands that it says, and its workspace, and nothing else. Guarantees nothing of the library: a call
 that it refuses after all is `Refused`, and the kernel of the program is launched from then on.
 """
@@ -17,8 +17,8 @@ from typing import Protocol
 
 from dfc_driver_cuda.memory_layout import Slot, virtual
 from dfc_driver_cuda.ordering import Access
-from dfc_driver_cuda.plan_format import KernelPlan
-from dfc_driver_cuda.plan_products import FinishPlan
+from dfc_driver_cuda.plan.plan_format import KernelPlan
+from dfc_driver_cuda.plan.products import FinishPlan
 from dfc_runtime.dataclasses import dataclass
 
 Record = Callable[[int], None]

@@ -12,8 +12,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from dfc_driver_cuda.cudnn_backend import Backend, Descriptor
-from dfc_driver_cuda.cudnn_constants import (
+from dfc_driver_cuda.libraries.cudnn_backend import Backend, Descriptor
+from dfc_driver_cuda.libraries.cudnn_constants import (
     ADD,
     BACKEND_DESCRIPTOR,
     BOOLEAN,

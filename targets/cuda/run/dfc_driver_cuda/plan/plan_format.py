@@ -12,8 +12,8 @@ there is, when a call needs them. Needs neither the compiler nor NumPy.
 
 from __future__ import annotations
 
-from dfc_driver_cuda.plan_convolutions import ConvolutionPlan, read_convolution
-from dfc_driver_cuda.plan_products import SUMS, FinishPlan, ProductPlan, read_product
+from dfc_driver_cuda.plan.convolutions import ConvolutionPlan, read_convolution
+from dfc_driver_cuda.plan.products import SUMS, FinishPlan, ProductPlan, read_product
 from dfc_runtime.calls.formulas import Formula, from_json
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.fields import Record, integer, items, shown, text

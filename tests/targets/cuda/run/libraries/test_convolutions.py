@@ -13,13 +13,14 @@ import pytest
 import dfc_runtime
 from dfc.driver.api import compile_source
 from dfc.ir.options import TargetOptions
-from dfc_driver_cuda import cudnn_backend, libcuda
-from dfc_driver_cuda import cudnn_constants as c
-from dfc_driver_cuda.cudnn_backend import ConvolutionError
-from dfc_driver_cuda.library_convolutions import packed, zeros_around
+from dfc_driver_cuda import libcuda
+from dfc_driver_cuda.libraries import cudnn_backend
+from dfc_driver_cuda.libraries import cudnn_constants as c
+from dfc_driver_cuda.libraries.convolutions import packed, zeros_around
+from dfc_driver_cuda.libraries.cudnn_backend import ConvolutionError
 from dfc_driver_cuda.memory_layout import DEVICE_BIT
-from dfc_driver_cuda.plan_convolutions import ConvolutionPlan
-from dfc_driver_cuda.plan_format import Launch, read_plan
+from dfc_driver_cuda.plan.convolutions import ConvolutionPlan
+from dfc_driver_cuda.plan.plan_format import Launch, read_plan
 from dfc_target_cuda.kernels.kernel_text import SIMULATED
 from dfc_target_cuda.target import SIMULATOR
 from tests.dfc.kernels.matching.test_convolutions import FORMS, WHAT, numbers, text_of

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from dfc_driver_cuda import cudnn_backend, cudnn_graphs
-from dfc_driver_cuda import cudnn_constants as c
-from dfc_driver_cuda.cudnn import Cudnn, drop_all, fill_pack, plan_for
-from dfc_driver_cuda.cudnn_backend import Backend, ConvolutionError, find_library
-from dfc_driver_cuda.cudnn_graphs import OPERATIONS, ConvolutionShape, TensorShape
+from dfc_driver_cuda.libraries import cudnn_backend, cudnn_graphs
+from dfc_driver_cuda.libraries import cudnn_constants as c
+from dfc_driver_cuda.libraries.cudnn import Cudnn, drop_all, fill_pack, plan_for
+from dfc_driver_cuda.libraries.cudnn_backend import Backend, ConvolutionError, find_library
+from dfc_driver_cuda.libraries.cudnn_graphs import OPERATIONS, ConvolutionShape, TensorShape
 from tests.support.simulated_cudnn import Engine, SimulatedCudnn
 
 

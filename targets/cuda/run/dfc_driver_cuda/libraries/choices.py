@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from dfc_driver_cuda.library_convolutions import ConvolutionLibrary
-from dfc_driver_cuda.library_launch import LaunchLibrary, LibraryCall, Operand
+from dfc_driver_cuda.libraries.convolutions import ConvolutionLibrary
+from dfc_driver_cuda.libraries.launch import LaunchLibrary, LibraryCall, Operand
 from dfc_driver_cuda.memory_layout import number
-from dfc_driver_cuda.plan_format import KernelPlan, Launch, Plan
-from dfc_driver_cuda.plan_products import SUMS
+from dfc_driver_cuda.plan.plan_format import KernelPlan, Launch, Plan
+from dfc_driver_cuda.plan.products import SUMS
 from dfc_runtime.dataclasses import dataclass
 
 Find = Callable[[int], Operand]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dfc_driver_cuda import cublaslt
-from dfc_driver_cuda.cublaslt import (
+from dfc_driver_cuda.libraries import cublaslt
+from dfc_driver_cuda.libraries.cublaslt import (
     Addresses,
     CublasLt,
     MatrixShape,

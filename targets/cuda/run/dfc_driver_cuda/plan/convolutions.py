@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dfc_driver_cuda.plan_products import SUMS, FinishPlan, read_finish
+from dfc_driver_cuda.plan.products import SUMS, FinishPlan, read_finish
 from dfc_runtime.calls.formulas import Formula, from_json
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.fields import Record, integer, shown

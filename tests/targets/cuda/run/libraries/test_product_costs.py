@@ -9,8 +9,9 @@ from unittest import mock
 import pytest
 
 from bench import gpu_products
-from dfc_driver_cuda import libcuda, product_costs
-from dfc_driver_cuda.product_costs import Work, pays, saved
+from dfc_driver_cuda import libcuda
+from dfc_driver_cuda.libraries import product_costs
+from dfc_driver_cuda.libraries.product_costs import Work, pays, saved
 from dfc_target_cuda.target import SIMULATOR
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_device import SimulatedDevice

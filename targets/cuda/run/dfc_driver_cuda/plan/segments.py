@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from dfc_driver_cuda.plan_format import EntryPlan, For, HostCall, If, Measure, Step, While
+from dfc_driver_cuda.plan.plan_format import EntryPlan, For, HostCall, If, Measure, Step, While
 from dfc_runtime.dataclasses import dataclass
 
 
