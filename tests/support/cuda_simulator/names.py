@@ -9,8 +9,8 @@ import linecache
 from functools import cache
 from typing import Any
 
-from dfc_target_cuda.kernels import prelude
-from dfc_target_cuda.kernels.text_functions import check, functions, parse
+from dfc_target_cuda.kernels.prelude import prelude
+from dfc_target_cuda.kernels.prelude.text_functions import check, functions, parse
 from tests.support.cuda_simulator.primitives import primitives
 
 

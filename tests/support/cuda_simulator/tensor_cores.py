@@ -1,4 +1,4 @@
-"""Products of small matrices by a whole warp, simulated: the names of `prelude_tensor` in plain Python.
+"""Products of small matrices by a whole warp, simulated: the names of `prelude/tensor` in plain Python.
 
 Guarantees the layouts of the device. Each sum is made in f64 and rounded once; tensor cores round (and cut) after
 several terms, so that the device's last bits differ.

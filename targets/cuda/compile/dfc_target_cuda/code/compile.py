@@ -78,9 +78,8 @@ SOURCES = (
     "code/device_*.py",
     "code/link.py",
     "code/worker.py",
-    "kernels/device_functions.py",
-    "kernels/prelude*.py",
-    "kernels/text_functions.py",
+    "kernels/prelude_*.py",
+    "kernels/prelude/[a-z]*.py",
     "kernels/write_types.py",
 )
 """Of this package, what decides on the PTX of a text."""

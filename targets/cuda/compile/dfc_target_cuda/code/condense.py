@@ -1,7 +1,7 @@
 """A function of kernel text in fewer statements and blocks, before numba looks at it: most of what compiling costs is
 numba's work on each of them.
 
-Assumes functions of the grammar of `kernels/text_functions`. Guarantees the same results, the same accesses to memory
+Assumes functions of the grammar of `prelude/text_functions`. Guarantees the same results, the same accesses to memory
 in the same order, and that what is refused for its types is refused still: each rewriting is the same arithmetic under
 another name (`condensed_functions`), and what is computed although nobody asks for it can neither
 fail nor be seen.
@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dfc_target_cuda.code.condensed_functions import condensed_function, constant
-from dfc_target_cuda.kernels.prelude_intrinsics import TYPES
-from dfc_target_cuda.kernels.text_functions import BUILTINS, called
+from dfc_target_cuda.kernels.prelude.intrinsics import TYPES
+from dfc_target_cuda.kernels.prelude.text_functions import BUILTINS, called
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add",

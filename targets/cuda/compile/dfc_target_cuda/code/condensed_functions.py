@@ -25,7 +25,7 @@ from dfc_target_cuda.code.device_arithmetic import (
     shift,
     store,
 )
-from dfc_target_cuda.kernels.prelude_intrinsics import TYPES, fits, plain, refuse, types, with_parameters
+from dfc_target_cuda.kernels.prelude.intrinsics import TYPES, fits, plain, refuse, types, with_parameters
 
 
 def constant(kind: str, value: float) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from dfc_target_cuda.kernels.prelude_intrinsics import (
+from dfc_target_cuda.kernels.prelude.intrinsics import (
     LONG,
     fits,
     ir,

@@ -20,9 +20,9 @@ from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code import device_arithmetic
 from dfc_target_cuda.code.condense import condensed
 from dfc_target_cuda.code.fragments import TextKey
-from dfc_target_cuda.kernels import prelude
-from dfc_target_cuda.kernels.prelude_intrinsics import TYPES, RefusedTypesError, call, fixed, types
-from dfc_target_cuda.kernels.text_functions import check, functions, parse
+from dfc_target_cuda.kernels.prelude import prelude
+from dfc_target_cuda.kernels.prelude.intrinsics import TYPES, RefusedTypesError, call, fixed, types
+from dfc_target_cuda.kernels.prelude.text_functions import check, functions, parse
 
 KERNEL = "kernel"
 """What the function is called that is launched."""
@@ -35,7 +35,7 @@ SYMBOL = "dfc_"
 def names() -> dict[str, Any]:
     """What a text may use: primitives, and the functions of the prelude's text by their signatures."""
     device_arithmetic.install()
-    primitives: dict[str, Any] = import_module("dfc_target_cuda.kernels.prelude_device").primitives()
+    primitives: dict[str, Any] = import_module("dfc_target_cuda.kernels.prelude.device").primitives()
     declared = {name: _declared(name) for name in prelude.definitions()}
     return primitives | declared
 

@@ -22,8 +22,8 @@ from typing import IO, Any
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code.forks import run_forked
 from dfc_target_cuda.code.fragments import TextKey
-from dfc_target_cuda.kernels import prelude
-from dfc_target_cuda.kernels.text_functions import called, parse
+from dfc_target_cuda.kernels.prelude import prelude
+from dfc_target_cuda.kernels.prelude.text_functions import called, parse
 
 _WARM_UP = TextKey(
     """def kernel(a, d0, error):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dfc.ir.dtypes import DType
 from dfc.kernels.errors import CodeGenerationError
 from dfc.lower.legalise.meaning import meaning
-from dfc_target_cuda.kernels.device_functions import expression
+from dfc_target_cuda.kernels.prelude.device_functions import expression
 from dfc_target_cuda.kernels.write_types import DeviceCodeError
 
 

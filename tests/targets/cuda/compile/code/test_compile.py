@@ -16,8 +16,8 @@ from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code import compile as compiling
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.compile import prepared, ptx_module
-from dfc_target_cuda.kernels import prelude
 from dfc_target_cuda.kernels.kernel_text import Geometry, KernelText
+from dfc_target_cuda.kernels.prelude import prelude
 from tests.support.sweeping import few
 
 pytest.importorskip("numba.cuda")

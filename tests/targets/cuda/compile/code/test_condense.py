@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dfc_target_cuda.code import condense
-from dfc_target_cuda.kernels.text_functions import functions, parse
+from dfc_target_cuda.kernels.prelude.text_functions import functions, parse
 from tests.support.cuda_simulator.primitives import primitives
 
 pytest.importorskip("numba.cuda")

@@ -12,7 +12,7 @@ import pytest
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code.device_functions import kernel_code
 from dfc_target_cuda.code.fragments import TextKey
-from dfc_target_cuda.kernels import prelude
+from dfc_target_cuda.kernels.prelude import prelude
 from tests.support.cuda_simulator.names import define, simulated_names
 from tests.support.cuda_simulator.primitives import MEMORY
 from tests.support.native_texts import NativeText, host_modules, same_bits

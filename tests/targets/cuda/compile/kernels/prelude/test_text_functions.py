@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dfc.kernels.errors import CodeGenerationError
-from dfc_target_cuda.kernels.text_functions import called, parse
+from dfc_target_cuda.kernels.prelude.text_functions import called, parse
 from tests.support.cuda_simulator.names import define
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dfc_target_cuda.code.fragments import TextKey
-from dfc_target_cuda.kernels.prelude_device import ELEMENTS
-from dfc_target_cuda.kernels.prelude_intrinsics import TYPES
+from dfc_target_cuda.kernels.prelude.device import ELEMENTS
+from dfc_target_cuda.kernels.prelude.intrinsics import TYPES
 from tests.support import native_texts
 from tests.support.cuda_simulator.simulation import simulate
 from tests.support.native_texts import NativeText

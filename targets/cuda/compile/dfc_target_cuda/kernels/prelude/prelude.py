@@ -22,13 +22,13 @@ wraps it; i64 and u64 are not mixed.
   `T_warp_add mul minimum maximum and or (x, mask)`: lanes whose numbers differ in bits up to that of `mask` fold.
   `T_warp_prefix_add mul minimum maximum (x, lane, count)`: all prefixes.
 - Tensor cores, by a whole warp of 32: `matrix_load(p, i)`, `matrix_load_turned`, `matrix_multiply_f16`, `.._bf16`,
-  `.._tf32`, `tf32_bits(x)`; see `prelude_tensor`.
+  `.._tf32`, `tf32_bits(x)`; see `tensor`.
 - Searches: `T_above(x, i, y, j)`, `T_below`: whether x at index i is to be kept rather than y at index j.
 - `report(error, site, value0, value1)`: error[0..2] = site + 1, value0, value1, unless a fault is there already.
 - Random numbers: `philox_uniform_T`, `philox_normal_T` (element i64, key0, key1, draw u64) for f16 bf16 f32 f64.
 
 Here is the text of the functions: those of `dfc.lower.legalise`, and exchanges between lanes. The primitives are code
-of the device in `prelude_device`. Guarantees that functions depend on the names of primitives alone, so that the same
+of the device in `device`. Guarantees that functions depend on the names of primitives alone, so that the same
 text runs wherever these names have a meaning.
 """
 
@@ -47,9 +47,9 @@ from dfc.lower.legalise.elementary import ELEMENTARY
 from dfc.lower.legalise.halves import HALVES, load_function, round_function, store_function
 from dfc.lower.legalise.meaning import defined, meaning, search
 from dfc.lower.legalise.random import random_function
-from dfc_target_cuda.kernels.device_functions import device_text
+from dfc_target_cuda.kernels.prelude.device_functions import device_text
+from dfc_target_cuda.kernels.prelude.text_functions import parse
 from dfc_target_cuda.kernels.prelude_reductions import fold_text
-from dfc_target_cuda.kernels.text_functions import parse
 
 FILE = "<cuda prelude>"
 _REGISTERS = [dtype for dtype in ALL.values() if is_register_type(dtype)]

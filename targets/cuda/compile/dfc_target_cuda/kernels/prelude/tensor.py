@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dfc_target_cuda.kernels.prelude_intrinsics import WORD, fixed, ir, types
+from dfc_target_cuda.kernels.prelude.intrinsics import WORD, fixed, ir, types
 
 _SHARED = 3
 

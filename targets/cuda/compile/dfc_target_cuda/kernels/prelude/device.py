@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Any
 
 from dfc.kernels.math_coefficients import TWO_OVER_PI_WORDS
-from dfc_target_cuda.kernels.prelude_access import vector_load, vector_store, word_functions
-from dfc_target_cuda.kernels.prelude_intrinsics import (
+from dfc_target_cuda.kernels.prelude.access import vector_load, vector_store, word_functions
+from dfc_target_cuda.kernels.prelude.intrinsics import (
     LONG,
     TYPES,
     WORD,
@@ -25,7 +25,7 @@ from dfc_target_cuda.kernels.prelude_intrinsics import (
     types,
     with_parameters,
 )
-from dfc_target_cuda.kernels.prelude_tensor import tensor_functions
+from dfc_target_cuda.kernels.prelude.tensor import tensor_functions
 
 RequireLiteralValue: Any = import_module("numba.cuda.core.errors").RequireLiteralValue
 
