@@ -25,6 +25,7 @@ The payload and the sign of a NaN have no meaning.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64, DType
@@ -95,3 +96,14 @@ _BY_KIND: dict[tuple[str, int], frozenset[str]] = {
     ("bool", 2): LOGIC,
 }
 _OF_WORDS = {1: WIDE_UNARY, 2: WIDE_BINARY}
+
+
+def number_value(dtype: DType, bits: bytes) -> bool | int | float:
+    """A constant of an element type from its little-endian bytes; halves exactly, as the float they are computed as."""
+    if dtype.name == "bf16":
+        return struct.unpack("<f", b"\0\0" + bits)[0]
+    if dtype.is_float:
+        return struct.unpack({2: "<e", 4: "<f", 8: "<d"}[dtype.size], bits)[0]
+    if dtype.is_bool:
+        return bits != b"\0"
+    return int.from_bytes(bits, "little", signed=dtype.kind == "signed")

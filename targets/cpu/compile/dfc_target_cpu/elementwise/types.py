@@ -4,10 +4,9 @@ Assumes no complex types (refused by `CodeGenerationError`). Guarantees that boo
 registers, and that f16 and bf16 are `float` in registers.
 """
 
-import struct
-
 from dfc.ir.dtypes import DType
 from dfc.kernels.errors import CodeGenerationError
+from dfc.kernels.primitives import number_value
 from dfc_target_cpu.llvm.text import Value
 from dfc_target_cpu.llvm.values import constant, splat_literal, vector_type
 
@@ -42,14 +41,7 @@ def is_signed(dtype: DType) -> bool:
 
 def number_literal(dtype: DType, bits: bytes) -> Value:
     """A constant from its little-endian bytes, as a value in a register."""
-    kind = register_type(dtype)
-    if dtype.name == "bf16":
-        return constant(kind, struct.unpack("<f", b"\0\0" + bits)[0])
-    if dtype.is_float:
-        return constant(kind, struct.unpack({2: "<e", 4: "<f", 8: "<d"}[dtype.size], bits)[0])
-    if dtype.is_bool:
-        return constant(kind, bits != b"\0")
-    return constant(kind, int.from_bytes(bits, "little", signed=is_signed(dtype)))
+    return constant(register_type(dtype), number_value(dtype, bits))
 
 
 def splat_literal_value(value: Value, lanes: int) -> Value:

@@ -7,9 +7,9 @@ memory and f32 in registers, and that rounding to them is to nearest even.
 from __future__ import annotations
 
 import math
-import struct
 
 from dfc.ir.dtypes import DType
+from dfc.kernels.primitives import number_value
 
 
 class DeviceCodeError(ValueError):
@@ -60,14 +60,10 @@ def rounded(value: str, dtype: DType) -> str:
 
 def number(dtype: DType, bits: bytes) -> str:
     """A constant from its little-endian bytes, as a value to compute with."""
-    if dtype.name == "bf16":
-        return float_literal("f32", struct.unpack("<f", b"\0\0" + bits)[0])
+    value = number_value(dtype, bits)
     if dtype.is_float:
-        value = struct.unpack({2: "<e", 4: "<f", 8: "<d"}[dtype.size], bits)[0]
         return float_literal(computing_type(dtype), value)
-    if dtype.is_bool:
-        return str(bits != b"\0")
-    return f"{dtype.name}({int.from_bytes(bits, 'little', signed=dtype.kind == 'signed')})"
+    return str(value) if dtype.is_bool else f"{dtype.name}({value})"
 
 
 def float_literal(kind: str, value: float) -> str:
