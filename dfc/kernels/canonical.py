@@ -106,3 +106,9 @@ def _with_stores(stores: tuple[Store, ...], size: SizeMap) -> tuple[Store, ...]:
 
 def _with_index(index: tuple[Index, ...], size: SizeMap) -> tuple[Index, ...]:
     return tuple(Affine(i.terms, size(i.offset)) if isinstance(i, Affine) else i for i in index)
+
+
+def symbol_count(kernel: Kernel) -> int:
+    """How many symbols d0, d1, ... a kernel has: launches bind all of them."""
+    symbols = {symbol.name for formula in sizes(kernel) for symbol in formula.symbols()}
+    return max((int(name[1:]) + 1 for name in symbols), default=0)

@@ -7,8 +7,8 @@ entry, `dfc_worker` and `dfc_stop` for the threads.
 from collections.abc import Sequence
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.kernels.access import can_fault, kernel_access, written_operands
-from dfc.kernels.contractions import as_product, contract_faults
+from dfc.kernels.access import written_operands
+from dfc.kernels.contractions import as_product, kernel_faults
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.program import Program, lock_order
 from dfc.kernels.programs.interruption import Polling, plan_polling
@@ -75,8 +75,8 @@ def lower_kernel(lowering: Lowering, kernel: Kernel, number: int) -> Launchable:
     if isinstance(kernel, ContractKernel):
         name = lower_contraction(lowering, kernel, number)
         written = frozenset(store.operand for store in kernel.stores)
-        return Launchable(name, None, contract_faults(kernel), written)
-    faults = any(can_fault(s.body, a) for s, a in zip(kernel.stages, kernel_access(kernel), strict=True))
+        return Launchable(name, None, kernel_faults(kernel), written)
+    faults = kernel_faults(kernel)
     written = written_operands(kernel.stages)
     if not kernel.axes:
         return Launchable("", plan_loops(kernel, lowering.machine), faults, written)

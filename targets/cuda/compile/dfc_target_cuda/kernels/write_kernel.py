@@ -6,9 +6,8 @@ The only way into the writers. Guarantees that equal kernels under equal schedul
 from __future__ import annotations
 
 from dfc.ir.dims import ZERO
-from dfc.kernels.access import can_fault, kernel_access
-from dfc.kernels.canonical import sizes as sizes_of
-from dfc.kernels.contractions import as_loops, contract_faults
+from dfc.kernels.canonical import symbol_count
+from dfc.kernels.contractions import as_loops, kernel_faults
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.printer import slot
 from dfc_target_cuda.kernels.kernel_text import KernelText, Schedule
@@ -39,14 +38,8 @@ def write_kernel(kernel: Kernel, name: str, schedule: Schedule, *, guarded: bool
         writer.geometry(),
         workspace,
         guarded,
-        _may_fault(kernel),
+        kernel_faults(kernel),
     )
-
-
-def _may_fault(kernel: Kernel) -> bool:
-    if isinstance(kernel, ContractKernel):
-        return contract_faults(kernel)
-    return any(can_fault(s.body, a) for s, a in zip(kernel.stages, kernel_access(kernel), strict=True))
 
 
 Writer = MapWriter | TransposeWriter | ReduceWriter | ScatterWriter | ScanWriter | ContractWriter
@@ -75,9 +68,3 @@ def signature(name: str, operands: int, sizes: int, *, has_workspace: bool) -> s
     """The head of the function: operands, sizes, workspace, error."""
     parameters = [slot(number) for number in range(operands)] + [f"d{number}" for number in range(sizes)]
     return f"def {name}({', '.join([*parameters, *(['workspace'] if has_workspace else []), 'error'])}):"
-
-
-def symbol_count(kernel: Kernel) -> int:
-    """How many symbols d0, d1, ... a kernel has: launches bind all of them."""
-    symbols = {symbol.name for formula in sizes_of(kernel) for symbol in formula.symbols()}
-    return max((int(name[1:]) + 1 for name in symbols), default=0)
