@@ -8,7 +8,7 @@ A stage takes its inner points along `axes`, outermost first; the last of them i
     block        = `accumulators` running values; the point j of a row goes to number j modulo `accumulators`,
                    each number takes its points in order
 
-Blocks and parts are cut along the first axis, every `block` and every `part` points; both start at 0, and a part is a
+Blocks and parts are split along the first axis, every `block` and every `part` points; both start at 0, and a part is a
 whole number of blocks. Every running value begins as the neutral element, and of two that are combined the earlier one
 is the first operand.
 
@@ -42,7 +42,7 @@ _FEW = 4
 
 @dataclass(frozen=True, slots=True)
 class StageOrder:
-    """One stage: its inner axes in loop order (merged ones gone: `extents` are its own), and where it is cut."""
+    """One stage: its inner axes in loop order (merged ones gone: `extents` are its own), and where it is split."""
 
     stage: Stage
     access: StageAccess
@@ -59,7 +59,7 @@ class StageOrder:
 
     @property
     def first(self) -> Dim:
-        """The extent that blocks and parts are cut along."""
+        """The extent that blocks and parts are split along."""
         return self.extents[self.axes[0]] if self.axes else ONE
 
     @property
@@ -120,8 +120,8 @@ def kernel_order(kernel: LoopKernel) -> KernelOrder:
         stages.append(StageOrder(stage, one, axes, tuple(own), 1, ONE, ONE))
     whole = KernelOrder(kernel, tuple(extents), outer, False, tuple(stages))
     by_rows = _is_by_rows(whole)
-    cut = tuple(_by_row(one) if by_rows else _cut(one, one.axes, 1, _COLUMN_BLOCK) for one in stages)
-    return KernelOrder(kernel, tuple(extents), outer, by_rows, cut)
+    split = tuple(_by_row(one) if by_rows else _in_blocks(one, one.axes, 1, _COLUMN_BLOCK) for one in stages)
+    return KernelOrder(kernel, tuple(extents), outer, by_rows, split)
 
 
 def _is_by_rows(order: KernelOrder) -> bool:
@@ -143,13 +143,13 @@ def _misfit(one: StageOrder, axis: int) -> int:
 def _by_row(one: StageOrder) -> StageOrder:
     """Of several axes the one that suits memory best is the row; of equal ones the last."""
     if not one.axes:
-        return _cut(one, (), ACCUMULATORS, _ROW_BLOCK)
+        return _in_blocks(one, (), ACCUMULATORS, _ROW_BLOCK)
     best = min(one.axes, key=lambda axis: (_misfit(one, axis), -one.axes.index(axis)))
     axes = (*(axis for axis in one.axes if axis != best), best)
-    return _cut(one, axes, ACCUMULATORS, _ROW_BLOCK)
+    return _in_blocks(one, axes, ACCUMULATORS, _ROW_BLOCK)
 
 
-def _cut(one: StageOrder, axes: Sequence[int], accumulators: int, points: int) -> StageOrder:
+def _in_blocks(one: StageOrder, axes: Sequence[int], accumulators: int, points: int) -> StageOrder:
     """With blocks of so many points, or a few more where each index of the first axis has many."""
     rest = product(one.extents[axis] for axis in axes[1:])
     first = one.extents[axes[0]] if axes else ONE

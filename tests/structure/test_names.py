@@ -40,7 +40,6 @@ PLACEMENT = {"build_place", "place", "place_on_devices", "place_state", "place_s
 PLACES_ON_DEVICES = ("dfc/distribute/", "dfc/driver/")
 
 LEFT: dict[str, int] = {
-    "dfc/kernels/": 2,
 }
 """How many such names folders have that are still to be done. These numbers only become smaller."""
 
