@@ -15,7 +15,8 @@ Forms
   factors are read through index maps: matrices with strides, or windows of an image, zeros around it included.
 
 Meaning of a reduction: `reduction_order` says which values are combined with which, in accumulators, blocks and parts
-that the kernel alone decides. A target may walk in any order that gives the same bits; it chooses nothing else.
+that the kernel alone decides; `scan_order` says so of a fold that stores all its prefixes. A target may walk in any
+order that gives the same bits; it chooses nothing else.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ APPROXIMATE = frozenset(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "po
 """Functions of floats that targets expand, or that differ with their instructions."""
 ROUNDED = frozenset(("add", "sub", "mul", "div", "floordiv", "mod", "sqrt", "rsqrt"))
 """Functions of floats that every target rounds as the reference does."""
-SUMMING = frozenset(("matmul", "cumsum", "cumprod", "scatter_add"))
-"""Ops lowered by fusion itself that add or multiply in an order of their own."""
+SUMMING = frozenset(("matmul", "cumsum", "cumprod", "cummax", "cummin", "scatter_add"))
+"""Ops lowered by fusion itself that combine values in an order of their own."""
 DRAWING = frozenset(("random", "draw", "redraw"))
 VIEWS = frozenset(("transpose", "slice", "reverse", "windows", "broadcast", "pad"))
 """Ops that are read in place, with elements elsewhere than in memory of their own."""

@@ -39,8 +39,7 @@ PLACEMENT = {"build_place", "place", "place_on_devices", "place_state", "place_s
 """Which device something runs on: the pass, the statement of a deployment, and what comes of them."""
 PLACES_ON_DEVICES = ("dfc/distribute/", "dfc/driver/")
 
-LEFT: dict[str, int] = {
-}
+LEFT: dict[str, int] = {}
 """How many such names folders have that are still to be done. These numbers only become smaller."""
 
 FOLDERS = ("bench/", "dfc/", "runtime/", "targets/", "tests/support/", "tools/")

@@ -1,7 +1,8 @@
 """Loop kernels run by NumPy, all inner points of a stage at once: what they mean, to the bit.
 
 Independent of every target: scalars are the kernel functions of `dfc.lower.legalise`, run instruction by instruction,
-and reductions are combined in the order of `dfc.kernels.reduction_order`. Kernels that run in order are not for it.
+and reductions are combined in the order of `dfc.kernels.reduction_order`. Of kernels that run in order it has scans, in
+the order of `dfc.kernels.scan_order`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dfc.kernels.form import LoopKernel, Reduction, Store
 from dfc.kernels.interpret_function import run
 from dfc.kernels.primitives import register_type
 from dfc.kernels.reduction_order import StageOrder, kernel_order
+from dfc.kernels.scan_order import DISTANCES, SEGMENT, ScanOrder, scan_order
 from dfc.lower.legalise.halves import HALVES, load_function, store_function
 from dfc.lower.legalise.meaning import meaning, search
 from dfc.lower.legalise.random import random_function
@@ -188,12 +190,67 @@ class _Tree:
 
 def run_loops(kernel: LoopKernel, operands: Sequence[Array], sizes: Mapping[Symbol, int]) -> None:
     """Runs a kernel on an array for each operand, in place. Nothing may fail in it."""
+    if kernel.ordered:
+        return _run_scan(kernel, operands, sizes)
     order = kernel_order(kernel)
     extents = [axis.extent.evaluate(sizes) for axis in kernel.axes]
     for outer in product(*map(range, extents[: kernel.outer])):
         reduced: dict[tuple[int, int], Any] = {}
         for number, stage in enumerate(order.stages):
             _run_stage(number, stage, extents, outer, (operands, sizes, reduced, kernel))
+    return None
+
+
+def _run_scan(kernel: LoopKernel, operands: Sequence[Array], sizes: Mapping[Symbol, int]) -> None:
+    order = scan_order(kernel)
+    assert order is not None, "only scans run in order here"
+    extents = [axis.extent.evaluate(sizes) for axis in kernel.axes]
+    length, body = extents[order.scan.axis], kernel.stages[0].body
+    for outer in product(*map(range, extents[: kernel.outer])):
+        indices = {axis: np.full(length, index, np.int64) for axis, index in enumerate(outer)}
+        indices[order.scan.axis] = np.arange(length)
+        row = _Stage(operands, sizes, indices, length, {})
+        skipped = {order.scan.before, order.scan.value}
+        values: list[Array] = []
+        for number, one in enumerate(body):
+            values.append(np.zeros(length) if number in skipped else row.value(one, body, values))
+        start = row.value(body[order.scan.start], body, [])[:1]
+        by_steps = _prefixes if order.by_rows else _steps
+        values[order.scan.value] = by_steps(order, start, np.asarray(values[order.scan.element], start.dtype))
+        store = kernel.stages[0].stores[0]
+        row.store(store, values, kernel.operands[store.operand].dtype)
+
+
+def _combined(order: ScanOrder, earlier: Array, later: Array) -> Array:
+    dtype = order.kernel.stages[0].body[order.scan.value].dtype
+    sides = (later, earlier) if order.scan.is_element_first else (earlier, later)
+    return run(meaning(order.scan.function, (dtype, dtype), dtype), *sides)[0]
+
+
+def _prefixes(order: ScanOrder, carry: Array, element: Array) -> Array:
+    """A segment after the other."""
+    done = [element[:0]]
+    for first in range(0, len(element), SEGMENT):
+        value = element[first : first + SEGMENT]
+        for distance in DISTANCES:
+            if distance < len(value):
+                value = np.concatenate([value[:distance], _combined(order, value[:-distance], value[distance:])])
+        done.append(_combined(order, np.repeat(carry, len(value)), value))
+        carry = done[-1][-1:]
+    return np.concatenate(done)
+
+
+def _steps(order: ScanOrder, before: Array, element: Array) -> Array:
+    """One element after the other; the next one reads what was stored."""
+    dtype = order.kernel.stages[0].body[order.scan.value].dtype
+    done = [element[:0]]
+    for number in range(len(element)):
+        done.append(_combined(order, before, element[number : number + 1]))
+        before = done[-1]
+        if dtype in HALVES:
+            (bits,) = run(store_function(dtype), before)
+            (before,) = run(load_function(dtype), bits)
+    return np.concatenate(done)
 
 
 def _run_stage(number: int, one: StageOrder, extents: Sequence[int], outer: Sequence[int], call: Any) -> None:

@@ -57,11 +57,11 @@ class BodyCode(MemoryCode):
     # --- emission
 
     def emit(self, level: int, point: Point) -> None:
-        """Everything that becomes known at this level."""
+        """Everything that becomes known at this level, and is not yet."""
         for item in self._items[level]:
             if isinstance(item, Lookup):
                 point.lookups[item.key] = self._checked(item, point)
-            else:
+            elif item not in point.values:
                 point.values[item] = self._instruction(item, self.body[item], point)
 
     def argument(self, number: int, point: Point, varies: bool) -> Value:

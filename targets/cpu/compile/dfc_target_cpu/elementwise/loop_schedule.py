@@ -1,11 +1,12 @@
 """The schedule of a loop kernel: which axis fills the lanes, how many there are, how the work is cut.
 
-Pure analysis over the order of `dfc.kernels.reduction_order`, which says what is combined with what. Assumes a
-well-formed kernel. Guarantees that the plan is a function of the kernel and the machine alone, never of the number of
-threads.
+Pure analysis over the orders of `dfc.kernels.reduction_order` and `scan_order`, which say what is combined with what.
+Assumes a well-formed kernel. Guarantees that the plan is a function of the kernel and the machine alone, never of the
+number of threads.
 
 - `lanes over an outer axis`: neighbouring outer points share a vector; inner axes run one after the other. Maps, column
   reductions and ordered kernels are done so (a map's axes are all outer).
+- `scans of rows`: each outer point by itself, a segment of `dfc.kernels.scan_order` to a vector.
 - `rows`: each outer point by itself; every stage puts the lanes along the row of its order. The accumulators of that
   order are four vectors, of more than one register where registers are narrow. Where a row turns out to be one vector,
   the others hold neutral elements, which change no value: they are left out, and the bits are the same.
@@ -22,6 +23,7 @@ from dfc.kernels.body import Apply, Instruction, Number, Philox, Size
 from dfc.kernels.form import LoopKernel, Stage
 from dfc.kernels.levels import varying
 from dfc.kernels.reduction_order import ACCUMULATORS, KernelOrder, StageOrder, kernel_order
+from dfc.kernels.scan_order import SEGMENT, Scan, scan_order
 from dfc_target_cpu.elementwise.types import register_bytes
 from dfc_target_cpu.machine import Machine
 
@@ -30,6 +32,8 @@ _MEMORY_COST, _COSTLY_COST, _RANDOM_COST, _DIVISION_COST = 2, 16, 60, 5
 MOST_LANES, MOST_GATHERED_LANES = 64, 16
 _WIDE, _LIGHT, _HEAVY = 4, 8, 40
 _COPIES = 4
+_SHORT_SCAN = 8
+"""Rows of a scan up to this length have narrower vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class StagePlan:
     unroll: int
     rolled: bool = False  # whether the accumulators take turns in a loop: a point is too much work to stand there often
     most: int | None = None  # how long a row is, at most, if the run has asked: see `short_rows`
+    scan: Scan | None = None  # what it scans, if vectors are segments of a scan's rows
 
     @property
     def is_one_vector(self) -> bool:
@@ -65,6 +70,8 @@ class StagePlan:
         """The same for rows of a length up to `most`: one block."""
         if not self.has_unknown_rows:
             return self
+        if self.scan is not None:
+            return replace(self, most=most, lanes=most)
         return replace(self, most=most, unroll=1 if most <= self.lanes else self.unroll)
 
 
@@ -89,11 +96,11 @@ class LoopPlan:
     def short_rows(self) -> list[tuple[int, "LoopPlan"]]:
         """The same for rows that the run finds to be short, which have code of their own: up to how long, and the plan.
         They are one vector; or one block, unless a point is too much work to stand there often."""
-        stages = [one for one in self.stages if one.has_unknown_rows and one.order.stage.reductions]
+        stages = [one for one in self.stages if one.has_unknown_rows and (one.order.stage.reductions or one.scan)]
         if not stages:
             return []
-        lengths = [min(one.lanes for one in stages)]
-        if all(one.order.has_blocks and point_cost(one.order.stage.body) <= _HEAVY for one in stages):
+        lengths = [min(_SHORT_SCAN if one.scan else one.lanes for one in stages)]
+        if all(not one.scan and one.order.has_blocks and point_cost(one.order.stage.body) <= _HEAVY for one in stages):
             lengths += [min(one.order.block.constant or 0 for one in stages)]
         plans = [replace(self, stages=tuple(one.within(most) for one in self.stages)) for most in lengths]
         return list(zip(lengths, plans, strict=True))
@@ -113,6 +120,12 @@ def plan_loops(kernel: LoopKernel, machine: Machine) -> LoopPlan:
     """The schedule of a kernel."""
     kernel = all_outer(kernel)
     order = kernel_order(kernel)
+    scan = scan_order(kernel)
+    if scan is not None and scan.by_rows and order.stages[0].axes:
+        length = scan.length.constant
+        lanes = SEGMENT if length is None else min(SEGMENT, 1 << max(length - 1, 1).bit_length())
+        stage = StagePlan(order.stages[0], scan.scan.axis, lanes, 1, scan=scan.scan)
+        return LoopPlan(kernel, order.extents, order.outer, NONE, 1, (stage,), False, 1)
     vector = NONE if order.by_rows else _outer_vector(order)
     lanes = 1 if vector == NONE else _lanes(((s.stage.body, s.access) for s in order.stages), vector, True, machine)
     stages = tuple(_plan_stage(one, lanes, order.by_rows, machine) for one in order.stages)

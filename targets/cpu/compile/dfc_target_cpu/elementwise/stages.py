@@ -11,6 +11,7 @@ from dfc_target_cpu.elementwise.body import BodyCode
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, StagePlan
 from dfc_target_cpu.elementwise.loops import nested, odometer, tail_masks, vector_loop
 from dfc_target_cpu.elementwise.reductions import TypedReduction
+from dfc_target_cpu.elementwise.scans import RowScan
 from dfc_target_cpu.llvm.text import Value
 from dfc_target_cpu.llvm.values import i64, literal_int
 
@@ -74,8 +75,12 @@ class StageCode:
     def run(self, point: Point) -> None:
         """All of the stage; its reductions are in `point.reduced` afterwards."""
         self.body.emit(self.outer_levels, point)
+        if self.plan.scan is not None:
+            row = RowScan(self.site, self.plan, self.plan.scan, self.body, self.outer_levels + 1)
+            return row.run(point, self.extents[self.plan.vector], self.masks)
         for number, (fold, total) in enumerate(zip(self.folds(), self._parts(point), strict=True)):
             point.reduced[self.number, number] = fold.result(self.site.f, total)
+        return None
 
     def folds(self) -> list[TypedReduction]:
         return typed_reductions(self.plan)

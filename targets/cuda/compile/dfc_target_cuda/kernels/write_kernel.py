@@ -10,12 +10,13 @@ from dfc.kernels.canonical import symbol_count
 from dfc.kernels.contractions import as_loops, kernel_faults
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.printer import slot
+from dfc.kernels.scan_order import scan_order
 from dfc_target_cuda.kernels.kernel_text import KernelText, Schedule
 from dfc_target_cuda.kernels.tiling import tiled
 from dfc_target_cuda.kernels.write_contract import ContractWriter
 from dfc_target_cuda.kernels.write_map import MapWriter, is_map
 from dfc_target_cuda.kernels.write_ordered import ScatterWriter, is_scatter
-from dfc_target_cuda.kernels.write_scan import ScanWriter, find_scan
+from dfc_target_cuda.kernels.write_scan import ScanWriter
 from dfc_target_cuda.kernels.write_staged import ReduceWriter
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 from dfc_target_cuda.kernels.write_transpose import TransposeWriter, crossing_axis
@@ -58,9 +59,9 @@ def _writer(kernel: Kernel, schedule: Schedule, lines: Lines, sizes: Sizes, *, g
         return writer if axis is None else TransposeWriter(writer, axis, schedule, lines, sizes)
     if is_scatter(kernel):
         return ScatterWriter(kernel, schedule, lines, sizes)
-    scan = find_scan(kernel)
+    scan = scan_order(kernel)
     if scan is not None:
-        return ScanWriter(kernel, scan, schedule, lines, sizes)
+        return ScanWriter(scan, schedule, lines, sizes)
     return ReduceWriter(kernel, schedule, lines, sizes, guarded=guarded)
 
 

@@ -53,8 +53,8 @@ def test_prefixes_of_every_fold(function: str, dtype: DType) -> None:
 
 def test_what_is_more_than_a_scan_goes_step_by_step() -> None:
     kernel = prefixes("add", 0, F32, {}, both=True)
-    assert "_warp_prefix_" in write_kernel(prefixes("add", 0, F32, {}), "k0", DEVICE, guarded=True).source
-    assert "_warp_prefix_" not in write_kernel(kernel, "k0", DEVICE, guarded=True).source
+    assert "shuffle_" in write_kernel(prefixes("add", 0, F32, {}), "k0", DEVICE, guarded=True).source
+    assert "shuffle_" not in write_kernel(kernel, "k0", DEVICE, guarded=True).source
     x = sample(F32, 60)
     agree(kernel, [x, sample(F32, 12), np.zeros_like(x), np.zeros_like(x)], [5, 12], exact=True)
 

@@ -20,7 +20,6 @@ wraps it; i64 and u64 are not mixed.
   u32.
 - Lanes: `shuffle_xor_T(value, mask)`, `shuffle_T(value, lane)`, for all types; every lane of the warp takes part.
   `T_warp_add mul minimum maximum and or (x, mask)`: lanes whose numbers differ in bits up to that of `mask` fold.
-  `T_warp_prefix_add mul minimum maximum (x, lane, count)`: all prefixes.
 - Tensor cores, by a whole warp of 32: `matrix_load(p, i)`, `matrix_load_turned`, `matrix_multiply_f16`, `.._bf16`,
   `.._tf32`, `tf32_bits(x)`; see `tensor`.
 - Searches: `T_above(x, i, y, j)`, `T_below`: whether x at index i is to be kept rather than y at index j.
