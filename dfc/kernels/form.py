@@ -15,8 +15,9 @@ Forms
   factors are read through index maps: matrices with strides, or windows of an image, zeros around it included.
 
 Meaning of a reduction: `reduction_order` says which values are combined with which, in accumulators, blocks and parts
-that the kernel alone decides; `scan_order` says so of a fold that stores all its prefixes. A target may walk in any
-order that gives the same bits; it chooses nothing else.
+that the kernel alone decides; `scan_order` says so of a fold that stores all its prefixes, and
+`product_order` of contractions. A target may walk in any order that gives the same bits; it chooses nothing else, but
+for what `product_order` leaves to it.
 """
 
 from __future__ import annotations

@@ -4,13 +4,14 @@ A block of threads takes one tile of the result after the other. Two blocks of d
 is read from memory while the sums of this one are made. Where few tiles have long sums, several blocks of threads take
 parts of a tile's depth; the last of them adds the partial sums in the order of the parts.
 
-Assumes a contraction that `tiling.tiled` accepts. Guarantees that each sum is one chain of fused multiply-adds over k
-in ascending order (of each part; of small matrices where tensor cores make them), whatever runs at the same time.
+Assumes a contraction that `tiling.tiled` accepts. Guarantees the order of `dfc.kernels.product_order` (chains of small
+matrices where tensor cores make them), whatever runs at the same time.
 """
 
 from __future__ import annotations
 
 from dfc.ir.dims import ONE, ZERO, Dim, dim, minimum
+from dfc.kernels.product_order import part_depth
 from dfc_target_cuda.kernels.kernel_text import ZEROED, Geometry, Schedule
 from dfc_target_cuda.kernels.tiling import Tiled, is_multiple
 from dfc_target_cuda.kernels.write_axes import NARROW, find_wide, split
@@ -101,7 +102,7 @@ class ContractWriter:
         depth, size = product.extents[product.kernel.k], product.tiling.k
         begin, end = "0", self.sizes.text(depth)
         if part:
-            span = self.sizes.text(_share(depth, product.splits, size))
+            span = self.sizes.text(part_depth(depth, product.splits, size))
             begin = lines.let(f"{part} * {span}", "begin")
             end = lines.let(f"min({end}, {begin} + {span})", "end")
         exact = is_multiple(depth, size)
@@ -211,9 +212,3 @@ class ContractWriter:
                 condition = "" if exact else f"{lane_text} < {self.sizes.text(extent)}"
                 lanes_.append(Lane({product.kernel.n: (name, lane)}, condition))
         return tuple(lanes_)
-
-
-def _share(depth: Dim, splits: Dim, size: int) -> Dim:
-    """The depth of a part: whole blocks."""
-    blocks = (depth + (size - 1)) // size
-    return ((blocks + splits - 1) // splits) * size

@@ -1,0 +1,27 @@
+"""The sums of a product: in which order a contraction adds, and what of it machines may choose.
+
+    sum   = the parts of the depth, added in order
+    part  = one chain of multiply-adds over ascending depth that begins with zero: `a * b + sum`, rounded once where the
+            machine has the instruction
+
+There is one part, and then every machine with the instruction has the same bits. A machine may depart from it for speed
+alone, and each such departure is a function of the kernel and the target, never of how many threads or devices run:
+
+- A device whose blocks of threads few results would leave idle has several parts (`part_depth` says which): a
+  processor that did the same would write and read all results once more for each of them.
+- A processor sums few rows by contiguous columns along vectors, whose lanes are then added halves on halves: it would
+  have to turn the factors otherwise, which costs more than the product.
+- Tensor cores and libraries of vendors add in an order that they do not state, and rounded as they do.
+
+Assumes nothing of the shape. A product of one row or column that is done as a loop kernel has the order of
+`reduction_order`.
+"""
+
+from __future__ import annotations
+
+from dfc.ir.dims import Dim, ceil_divide, dim
+
+
+def part_depth(depth: Dim, parts: Dim, step: int) -> Dim:
+    """How deep each of so many parts is: whole steps, so that the last parts may be shorter, or empty."""
+    return ceil_divide(ceil_divide(depth, dim(step)), parts) * step
