@@ -3,7 +3,7 @@
 import numpy as np
 
 from dfc.ir.dims import Symbol, dim
-from dfc.ir.dtypes import F32, I32, I64
+from dfc.ir.dtypes import F32, I32, I64, DType
 from dfc.kernels.body import Affine, Computed, Load, Mask
 from dfc.kernels.form import LoopKernel, Operand, Stage, Store
 from tests.support.programs import KernelMaker, Runner, axis_index
@@ -35,7 +35,7 @@ def test_prefix_sums_along_rows_and_columns() -> None:
                 assert np.array_equal(out, expected)
 
 
-def scatter(ids_type, width: bool) -> LoopKernel:
+def scatter(ids_type: DType, width: bool) -> LoopKernel:
     """out[ids[i], j] += x[i, j], with j parallel; or out[ids[i]] += x[i]."""
     k = KernelMaker(2 if width else 1)
     last = 1 if width else 0

@@ -16,7 +16,12 @@ SIZES = ((5, 7, 3), (17, 33, 100), (8, 3, 2100), (5, 7, 0))
 """The third is deeper than any block of depth."""
 
 
-@pytest.mark.skipif("fma" not in detect_host().llvm_features, reason="without fused multiply-add other bits are stated")
+HOST = detect_host()
+
+
+@pytest.mark.skipif(
+    HOST is None or "fma" not in HOST.llvm_features, reason="without fused multiply-add other bits are stated"
+)
 @pytest.mark.parametrize("isa", ["", "x86-64-v3"])
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_each_sum_is_one_chain_of_fused_multiply_adds(dtype: DType, isa: str) -> None:

@@ -3,6 +3,9 @@ the bits of one order, written down here once more in NumPy."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -38,13 +41,13 @@ def awkward(kind: type[np.floating], shape: tuple[int, ...]) -> Floats:
     return values.astype(kind)
 
 
-def both(text: str, kind: str, *arrays: NDArray[np.generic]) -> list[list[NDArray[np.generic]]]:
+def both(text: str, kind: str, *arrays: NDArray[Any]) -> list[list[NDArray[Any]]]:
     """The results on the processor, and on a device."""
     text = text.replace("TYPE", kind)
     with simulated_devices():
         modules = [native(text), simulated(text)]
-        results = [module.run(*arrays) for module in modules]
-    return [[np.asarray(one) for one in (r if isinstance(r, tuple) else (r,))] for r in results]
+        results: list[Any] = [module.run(*arrays) for module in modules]
+    return [[np.asarray(one) for one in result] for result in results]
 
 
 def positions(x: Floats, *, descending: bool = False) -> NDArray[np.int32]:
@@ -57,7 +60,7 @@ def positions(x: Floats, *, descending: bool = False) -> NDArray[np.int32]:
     return np.array([sorted(range(len(row)), key=lambda i: rank(float(row[i]))) for row in x], np.int32)
 
 
-def same(results: list[NDArray[np.generic]], expected: list[NDArray[np.generic]]) -> None:
+def same(results: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> None:
     for one, wanted in zip(results, expected, strict=True):
         np.testing.assert_array_equal(one, wanted)
         if one.dtype.kind == "f":
