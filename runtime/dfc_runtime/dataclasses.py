@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, FrozenInstanceError
 from functools import cache
@@ -141,6 +142,8 @@ def _with_methods(cls: type, declaration: Declaration) -> Any:
         body["__repr__"] = _printing(fields.values())
     if declaration.eq:
         _compare(body, declaration)
+    if sys.version_info >= (3, 13):
+        body["__replace__"] = _replace
     anew: Any = type(cls)(cls.__name__, cls.__bases__, body)
     anew.__qualname__ = cls.__qualname__
     anew.__init__ = _initialiser(anew, declaration)
@@ -154,6 +157,11 @@ def _slots(base: type) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
+def _replace(self: Any, /, **changes: Any) -> Any:
+    """For `copy.replace`."""
+    return dataclasses.replace(self, **changes)
+
+
 class _Late:
     """What only `dataclasses` itself asks of a class: made by it at the first question."""
 
@@ -165,7 +173,7 @@ class _Late:
         body = {name: _standard_field(field) for name, field in declaration.fields.items()}
         body |= {"__annotations__": {name: field.annotation for name, field in declaration.fields.items()}}
         model: Any = type(self._owner.__name__, (), {**body, "__doc__": "-", "__module__": self._owner.__module__})
-        dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False)(model)
+        dataclasses.dataclass(init=False, repr=False, eq=False)(model)
         parameters = model.__dataclass_params__
         parameters.init, parameters.repr = True, declaration.repr
         parameters.eq, parameters.frozen = declaration.eq, declaration.frozen

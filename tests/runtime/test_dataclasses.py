@@ -141,14 +141,15 @@ def test_a_complete_class_has_what_the_standard_library_gives_it() -> None:
 
 def test_nothing_is_compiled_for_a_class_of_a_known_form(monkeypatch: pytest.MonkeyPatch) -> None:
     points(deferred.dataclass)
-    made: list[str] = []
-    monkeypatch.setattr(builtins, "exec", lambda *_: made.append("exec"))
-    monkeypatch.setattr(builtins, "compile", lambda *_: made.append("compile"))
-    _, named = points(deferred.dataclass)
-    first, second = named(1), named(1, name="z")
-    assert first == second and len({first, second, named(2)}) == 2 and repr(first)
-    assert [each.name for each in fields(named)] == ["x", "y", "name", "tags"] and replace(first, x=2).x == 2
-    assert made == []
+    compiled: list[str] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(builtins, "exec", lambda *_, **__: compiled.append("exec"))
+        patched.setattr(builtins, "compile", lambda *_, **__: compiled.append("compile"))
+        _, named = points(deferred.dataclass)
+        first, second, other = named(1), named(1, name="z"), named(2)
+        are_equal, hashes, text = first == second, {first, second, other}, repr(first)
+    assert compiled == []
+    assert are_equal and len(hashes) == 2 and text
 
 
 @BOTH
