@@ -33,8 +33,11 @@ COMMANDS: dict[str, str] = {
     "trace": "Say where the time of a traced run went.",
     "verify": "Check that a bundle is whole.",
 }
-WITHOUT_ARRAYS = frozenset({"check", "fmt"})
-"""Commands that do without NumPy, unless a program holds arrays."""
+READERS = frozenset({"check", "fmt"})
+"""Commands that read programs and no more."""
+DEFERRED = ("numpy", "interegular")
+"""What they do without: NumPy, unless a program holds arrays, and what lark, where it is installed, asks about the
+terminals of a grammar that it has no tables of."""
 
 
 class LazyGroup(click.Group):
@@ -46,13 +49,14 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name in WITHOUT_ARRAYS:
-            defer("numpy")
-        module = f"dfc.cli.commands.{cmd_name}_command"
-        if module not in sys.modules:
+        if cmd_name in READERS:
+            for module in DEFERRED:
+                defer(module)
+        name = f"dfc.cli.commands.{cmd_name}_command"
+        if name not in sys.modules:
             with importing():
-                import_module(module)
-        command: click.Command = sys.modules[module].command
+                import_module(name)
+        command: click.Command = sys.modules[name].command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
