@@ -33,11 +33,8 @@ COMMANDS: dict[str, str] = {
     "trace": "Say where the time of a traced run went.",
     "verify": "Check that a bundle is whole.",
 }
-READERS = frozenset({"check", "fmt"})
-"""Commands that read programs and no more."""
-DEFERRED = ("numpy", "interegular")
-"""What they do without: NumPy, unless a program holds arrays, and what lark, where it is installed, asks about the
-terminals of a grammar that it has no tables of."""
+WITHOUT_ARRAYS = frozenset({"check", "fmt"})
+"""Commands that do without NumPy, unless a program holds arrays."""
 
 
 class LazyGroup(click.Group):
@@ -49,9 +46,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name in READERS:
-            for module in DEFERRED:
-                defer(module)
+        if cmd_name in WITHOUT_ARRAYS:
+            defer("numpy")
         name = f"dfc.cli.commands.{cmd_name}_command"
         if name not in sys.modules:
             with importing():

@@ -2,3 +2,7 @@
 
 Read first: `parser`, then `language`. `tables` makes the JSON of the grammars and runs only after one was changed.
 """
+
+from dfc.deferred.modules import defer
+
+defer("interegular")  # lark imports it where it is installed, to compare the terminals of grammars without tables
