@@ -216,7 +216,7 @@ def _template(steps: str, goes_on: bool) -> CodeType:
     arguments = ", ".join(f"value_{number}" for number in range(len(steps)))
     lines = [STEPS[step].format(number) for number, step in enumerate(steps)] + [AFTERWARDS] * goes_on
     text = f"def __init__(self, {arguments}):\n " + "\n ".join(lines or ["pass"])
-    return next(each for each in compile(text, __file__, "exec").co_consts if isinstance(each, CodeType))
+    return next(each for each in compile(text, "<data class>", "exec").co_consts if isinstance(each, CodeType))
 
 
 def _initialiser(cls: Any, declaration: Declaration) -> FunctionType:
