@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "test": "Run the tests written in a program.",
     "trace": "Say where the time of a traced run went.",
     "verify": "Check that a bundle is whole.",
+    "why": "Say why values share a kernel or lie in memory.",
 }
 WITHOUT_ARRAYS = frozenset({"check", "fmt"})
 """Commands that do without NumPy, unless a program holds arrays."""

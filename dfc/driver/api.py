@@ -27,6 +27,7 @@ from dfc.elaborate.names.unread import remarks as name_remarks
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.kernels.printer import print_program
+from dfc.lower.reasons import explained
 from dfc.ops.spelling import show as show_graph
 from dfc.syntax.reader.layout import check_style
 from dfc.syntax.reader.reading import is_deployment, read_source
@@ -253,15 +254,18 @@ def _sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[Symbol, int]:
     return {known[name]: size for name, size in sizes.items()}
 
 
-def show(source: SourceFile, options: CompileOptions, stage: str) -> Shown:
+def show(source: SourceFile, options: CompileOptions, stage: str, name: str = "") -> Shown:
     """A program as text: the `graph` (as elaborated, or after the stage `options.stop_after`), its `kernels` as they
-    are for all targets, or what the target makes of them: a `listing`, whose kind is that of the target options."""
+    are for all targets, the `reasons` why these hold what they hold (with a `name`: of those that mention it), or what
+    the target makes of them: a `listing`, whose kind is that of the target options."""
     if stage == "graph":
         return show_after(source, replace(options, stop_after=options.stop_after or "elaborate"))[""]
     built, diagnostics = _built(source, options)
     optimised = pipeline.optimise(built, options)
     if stage == "kernels":
         return Shown(print_program(pipeline.scheduled(optimised)), diagnostics)
+    if stage == "reasons":
+        return Shown(explained(pipeline.scheduled(optimised), name), diagnostics)
     _, lowered = pipeline.lower(optimised, options)
     if not lowered.listings:
         text = f"the target {options.target} has no listing of the kind {options.target_options.listing}"

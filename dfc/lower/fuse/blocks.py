@@ -6,7 +6,7 @@ regions only, whose nesting the front end bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def fuse_block(scope: Scope, block: Block, exits: Sequence[Exit]) -> FusedBlock:
         if isinstance(group, StepGroup):
             parts.append(_node(scope, collected, group.item))
         else:
-            parts += [_kernel(bound, group) for bound in _kernels(scope, collected, group, stored)]
+            parts += [_kernel(collected, bound, group) for bound in _kernels(scope, collected, group, stored)]
     for value in collected.adopted:
         scope.views.pop(value, None)
     return tuple(parts)
@@ -82,14 +82,26 @@ def _kernels(scope: Scope, collected: Collected, group: KernelGroup, stored: set
             return [bound] if bound.views else []
 
 
-def _kernel(bound: BoundKernel, group: KernelGroup) -> FusedKernel:
+def _kernel(collected: Collected, bound: BoundKernel, group: KernelGroup) -> FusedKernel:
     names: dict[str, None] = {}
     for member in group.members:
         names.update((node.name, None) for node in member.analysed.nodes)
         names[member.item.name] = None
     spans = (member.item.span for member in group.members)
     span = next((span for span in spans if not span.is_nowhere), Span.nowhere())
-    return FusedKernel(bound.kernel, bound.views, tuple(name for name in names if name), span, group.reasons)
+    reasons = (*group.reasons, *_decisions(collected, group))
+    return FusedKernel(bound.kernel, bound.views, tuple(name for name in names if name), span, reasons)
+
+
+def _decisions(collected: Collected, group: KernelGroup) -> Iterator[str]:
+    """What was decided by cost about the values that a group computes."""
+    values: dict[Value, None] = {}
+    for member in group.members:
+        result = result_of(member.item)
+        computed = (value for node in member.analysed.nodes for value in node.results)
+        values.update(dict.fromkeys((*computed, *([result] if result is not None else []))))
+    for value in values:
+        yield from (str(known[value]) for known in (collected.decisions, collected.read_back) if value in known)
 
 
 def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:

@@ -178,6 +178,7 @@ LINES: dict[str, list[tuple[object, ...]]] = {
     "test": [(f"{NAME}.dfg",), (f"{NAME}.dfg", "-k", NAME), ("line.dfg", "--target", NAME), (BAD,)],
     "trace": [("t.json",), ("u.json",), (NAME,), (f"{NAME}.dfg",)],
     "verify": [(f"{name}{NAME}.bundle",) for name in ("plain", "renamed", "broken", "none")],
+    "why": [(f"{NAME}.dfg",), (BAD,), ("line.dfg", NAME), ("line.dfg", "--set", f"a={NAME}")],
     NAME: [()],
 }  # fmt: skip
 LINE_PAIRS = [(command, words) for command, lines in LINES.items() for words in lines]

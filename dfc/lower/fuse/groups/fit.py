@@ -153,6 +153,8 @@ def _fit_fold(each: Analysed, item: ReduceItem, group: OpenGroup, known: dict[in
     if inner and len(group.extents) - 1 not in inner:
         return None  # the rows would be columns of what the group stores
     axes, added = _complete(item.extents, group, known, outer)
+    if added and list(axes) != sorted(axes):
+        return None  # the group is about fewer axes, which would come to lie outside those of longer strides
     if not _rows_suffice(outer, [*group.extents, *added]):
         return None
     return Fit(axes, level_in(each, group), outer, added)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from itertools import count
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
@@ -45,9 +46,10 @@ from dfc.lower.fuse.items.items import (
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import Storage
 
+Joining = tuple[OpenGroup, Fit]
 Fitting = Callable[[Analysed, OpenGroup], Fit | None]
 GROUP_LIMIT = 256  # nodes in a kernel
-OPERAND_LIMIT = 24  # memory operands of a kernel
+OPERAND_LIMIT = 24  # memory operands of a kernel, each of which takes a register
 ROOM = 1 << 20  # ranks between a group and the next one, for scalars
 BEFORE_ALL = -ROOM
 
@@ -65,11 +67,19 @@ class _Joiner:
     readers: dict[Value, OpenGroup] = field(default_factory=dict[Value, OpenGroup])
     totals: dict[tuple[Dim, ...], OpenGroup] = field(default_factory=dict[tuple[Dim, ...], OpenGroup])
     read_through: dict[Storage, dict[Value, int]] = field(default_factory=dict[Storage, "dict[Value, int]"])
+    broadcasts: dict[tuple[int, tuple[Dim, ...]], OpenGroup] = field(
+        default_factory=dict["tuple[int, tuple[Dim, ...]]", OpenGroup]
+    )
+    users_of: dict[Value, list[Analysed]] = field(default_factory=dict[Value, list[Analysed]])
     check: int = BEFORE_ALL
     failing: int = BEFORE_ALL
     barrier: int = BEFORE_ALL
 
     def run(self, items: Sequence[Analysed]) -> list[Group]:
+        for each in items:
+            for value, _ in each.leaves:
+                if value in self.collected.decisions:
+                    self.users_of.setdefault(value, []).append(each)
         for each in items:
             self._add(each)
         return [group.finished() for group in sorted(self.groups, key=lambda group: group.rank)]
@@ -137,7 +147,7 @@ class _Joiner:
         elif each.faults:
             self.failing = max(self.failing, rank)
 
-    def _choose(self, each: Analysed, bound: int) -> tuple[OpenGroup, Fit] | None:
+    def _choose(self, each: Analysed, bound: int) -> Joining | None:
         if not self.scope.fusing or not may_share(each.item) or isinstance(each.item, ContractItem):
             return None
         last = self.by_rank.get(bound)
@@ -145,12 +155,47 @@ class _Joiner:
             fitting = self._fits(each, last)
             if fitting is not None:
                 return last, fitting
-        return self._sibling(each, bound)
+        return self._same_broadcast(each, bound) if self._is_broadcast(each.item) else self._sibling(each, bound)
+
+    def _is_broadcast(self, item: Item) -> bool:
+        """Whether an item computes once what is read at many points."""
+        decision = self.collected.decisions.get(item.result) if isinstance(item, ComputeItem) else None
+        return decision is not None and decision.grows
+
+    def _before_users(self, item: ComputeItem, bound: int) -> int:
+        """The rank below which a value that is read at many points should be computed: that of the last group which its
+        users depend on besides, so that they can still join it; the end if there is none after `bound`."""
+        end = len(self.groups) * ROOM
+        users = [self._bound_without(each, item) for each in self.users_of.get(item.result, ())]
+        return min((rank for rank in users if rank > bound), default=end)
+
+    def _bound_without(self, each: Analysed, item: ComputeItem) -> int:
+        """The highest rank among what an item reads, as far as it is known, without the result of another one."""
+        roots = (self.collected.roots.get(value) for value, _ in each.leaves)
+        return max(
+            (self.rank_of.get(root, BEFORE_ALL) for root in roots if root not in (None, item)), default=BEFORE_ALL
+        )
+
+    def _same_broadcast(self, each: Analysed, bound: int) -> Joining | None:
+        """The group of other values that are read at many points, of the same shape and by the same users. Another
+        sibling may come late, and what reads the value would come later still, apart from what it belongs to."""
+        assert isinstance(each.item, ComputeItem)
+        group = self.broadcasts.get((self._before_users(each.item, bound), each.item.extents))
+        if group is None or group.rank <= bound:
+            return None
+        fitting = Fit(tuple(range(len(group.extents))), 0)
+        return (group, fitting) if self._safe(each, group, fitting) else None
 
     def _fits(self, each: Analysed, group: OpenGroup, fit_into: Fitting = fit) -> Fit | None:
         loads = len(group.loads | {value for value, _ in each.leaves})
-        if group.nodes + len(each.nodes) > GROUP_LIMIT or loads > OPERAND_LIMIT:
-            group.reasons.append(f"{each.item.name} is apart: the kernel would grow too large")
+        nodes = group.nodes + len(each.nodes)
+        if nodes > GROUP_LIMIT:
+            group.reasons.append(f"{each.item.name} is apart: there would be {nodes} nodes, of at most {GROUP_LIMIT}")
+            return None
+        if loads > OPERAND_LIMIT:
+            group.reasons.append(
+                f"{each.item.name} is apart: {loads} operands would be in registers, of at most {OPERAND_LIMIT}"
+            )
             return None
         fitting = fit_into(each, group)
         return fitting if fitting is not None and self._safe(each, group, fitting) else None
@@ -171,7 +216,7 @@ class _Joiner:
                     return False
         return True
 
-    def _sibling(self, each: Analysed, bound: int) -> tuple[OpenGroup, Fit] | None:
+    def _sibling(self, each: Analysed, bound: int) -> Joining | None:
         if not extents_of(each.item):
             return self._scalars(each, bound)
         for group in self._readers(each, bound):
@@ -186,14 +231,14 @@ class _Joiner:
         able = [g for g in reading if g.rank > bound and not g.closed and not g.is_product]
         return sorted(able, key=lambda group: -group.rank)
 
-    def _total(self, each: Analysed, bound: int) -> tuple[OpenGroup, Fit] | None:
+    def _total(self, each: Analysed, bound: int) -> Joining | None:
         group = self.totals.get(extents_of(each.item))
         if group is None or group.rank <= bound:
             return None
         fitting = self._fits(each, group, fit_total)
         return (group, fitting) if fitting is not None else None
 
-    def _same_space(self, each: Analysed, bound: int) -> tuple[OpenGroup, Fit] | None:
+    def _same_space(self, each: Analysed, bound: int) -> Joining | None:
         extents = extents_of(each.item)
         group = self.spaces.get(extents)
         if group is None or group.rank <= bound or group.closed or group.folds:
@@ -205,7 +250,7 @@ class _Joiner:
             return None
         return group, fitting
 
-    def _scalars(self, each: Analysed, bound: int) -> tuple[OpenGroup, Fit] | None:
+    def _scalars(self, each: Analysed, bound: int) -> Joining | None:
         """The group of scalar items right behind the group at `bound`, so that scalars never hold arrays apart."""
         group = self.by_rank.get(bound // ROOM * ROOM + 1)
         if group is None or group.rank <= bound or group.nodes + len(each.nodes) > GROUP_LIMIT:
@@ -213,18 +258,28 @@ class _Joiner:
         fitting = Fit((), 0)
         return (group, fitting) if self._safe(each, group, fitting) else None
 
-    def _open(self, item: Item, bound: int) -> tuple[OpenGroup, Fit]:
+    def _open(self, item: Item, bound: int) -> Joining:
         rank = self._new_rank(item, bound)
         group = OpenGroup.opened(rank, item)
         self.groups.append(group)
         self.by_rank[rank] = group
+        if isinstance(item, ComputeItem) and self._is_broadcast(item):
+            self.broadcasts[self._before_users(item, bound), item.extents] = group
+            return group, Fit(tuple(range(len(group.extents))), 0)
         if may_share(item) and not isinstance(item, ReduceItem | ContractItem):
             self.spaces[extents_of(item)] = group
         return group, Fit(tuple(range(len(group.extents))), 0)
 
     def _new_rank(self, item: Item, bound: int) -> int:
-        """Behind everything so far; scalars right behind what they need, if there is room."""
+        """Behind everything so far; scalars right behind what they need, if there is room; what is read at many
+        points right before the kernels that its users can join."""
         end = len(self.groups) * ROOM
+        if isinstance(item, ComputeItem) and self._is_broadcast(item):
+            before = self._before_users(item, bound)
+            if before == end:
+                return end
+            first = max(bound + 1, before - ROOM // 2)
+            return next(rank for rank in count(first) if rank not in self.by_rank)
         is_scalar = isinstance(item, ComputeItem | CopyItem | StoreItem) and not item.extents
         if not self.scope.fusing or not is_scalar:
             return end

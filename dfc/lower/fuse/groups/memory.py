@@ -15,6 +15,7 @@ from dfc.ir.graph import Value
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.groups.groups import Group, KernelGroup, StepGroup, inner_axes
 from dfc.lower.fuse.items.collect import Collected
+from dfc.lower.fuse.items.cost import stage_decision
 from dfc.lower.fuse.items.items import (
     ComputeItem,
     CopyItem,
@@ -28,7 +29,6 @@ from dfc.lower.fuse.items.items import (
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView, Storage, fresh, whole_view
 
-REPEATED = 6  # weight of what a later stage may compute again
 NEVER_READ = -(1 << 62)
 
 
@@ -62,7 +62,7 @@ def assign_memory(scope: Scope, collected: Collected, groups: Sequence[Group]) -
             view = _stored_in(group, member, value, reading, writers)
             if view is not None:
                 stored.add(value)
-            elif reading.outside or _keep(scope, group, member, reading):
+            elif reading.outside or _keep(scope, collected, group, member, reading):
                 view = _borrowed(group, member, value, reading, lent) or _own(value)
             if view is not None:
                 scope.views[value] = view
@@ -140,11 +140,15 @@ def _same_point(store: StoreItem, item: Item) -> bool:
     return store.point == store.target.index and len(store.point) == len(result_point(item))
 
 
-def _keep(scope: Scope, group: KernelGroup, member: Member, reading: _Readers) -> bool:
+def _keep(scope: Scope, collected: Collected, group: KernelGroup, member: Member, reading: _Readers) -> bool:
     """Whether later stages should read the value back: it is expensive, or what it reads has changed by then."""
-    if not isinstance(member.item, ComputeItem | CopyItem) or not reading.stages:
+    if isinstance(member.item, CopyItem) or not reading.stages:
+        return bool(reading.stages)
+    if not isinstance(member.item, ComputeItem):
         return False
-    if member.analysed.weight > REPEATED or isinstance(member.item, CopyItem):
+    decision = stage_decision(member.item.result, member.analysed.weight, len(reading.stages))
+    collected.read_back[member.item.result] = decision
+    if decision.keeps:
         return True
     views = (scope.view_of(value) for value, _ in member.analysed.leaves)  # those of earlier groups are known
     read = member.analysed.reads.union(view.storage for view in views if view is not None)

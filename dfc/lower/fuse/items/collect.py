@@ -23,6 +23,7 @@ from dfc.kernels.body import Affine
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.indexing import ORIGIN, along, broadcast_point, shifted
 from dfc.lower.fuse.inline import is_alias, is_generator, is_inline, is_reshape
+from dfc.lower.fuse.items.cost import Decision
 from dfc.lower.fuse.items.items import (
     ComputeItem,
     ContractItem,
@@ -87,6 +88,8 @@ class Collected:
     adopted: dict[Value, int] = field(default_factory=dict[Value, int])  # results of nodes of outer blocks, in order
     draws: dict[Node, Value] = field(default_factory=dict["Node", Value])
     part_reads: PartReads = field(default_factory=PartReads)
+    decisions: dict[Value, Decision] = field(default_factory=dict[Value, "Decision"])  # by cost
+    read_back: dict[Value, Decision] = field(default_factory=dict[Value, "Decision"])  # by later stages, or repeated
     passed: set[Node] = field(default_factory=set[Node])  # what products see through; their values need no memory
 
     def use(self, value: Value, user: User) -> None:

@@ -26,6 +26,8 @@ ASSUMED = 64
 """What a size is that is known at the call only: rows of a batch, say."""
 CACHE = 1 << 18
 """Bytes of a value that is still in a cache of the core when the next kernel reads it."""
+LANE = 4
+"""Bytes of an element of which a vector has as many as operations are counted for; eight bytes take two operations."""
 SHARED = 2
 """Operands of repeated work count one of so many: the items read most of them anyway."""
 HIDDEN = 3
@@ -34,12 +36,13 @@ HIDDEN = 3
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Picoseconds: of a byte from or to memory and the cache, of an operation of weight one, of a launch."""
+    """Picoseconds: of a byte from or to memory and the cache, of an operation of weight one, of a kernel of its
+    own."""
 
     memory: int = 100
     cache: int = 25
     operation: int = 80
-    launch: int = 1_000_000
+    launch: int = 2_000_000
 
 
 RATES = Rates()
@@ -80,18 +83,27 @@ class Decision:
     kept: Work
     repeated: Work
     assumed: tuple[str, ...] = ()
+    in_stages: bool = False
+    """Whether it is about later stages of the kernel that computes the value."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether it is read at more points than it has elements."""
+        return self.kept.launches > 0
 
     @property
     def keeps(self) -> bool:
         return compare(self.kept, self.repeated)
 
     def __str__(self) -> str:
-        operations = self.repeated.operations - self.kept.operations
+        operations = _with_unit(self.repeated.operations - self.kept.operations, "").strip()
         moved = self.kept.bytes - self.repeated.bytes
-        sizes = f", if {', '.join(f'{name} = {ASSUMED}' for name in self.assumed)}" if self.assumed else ""
+        less, more = f"saves {_with_unit(abs(moved), 'B')} of traffic", f"moves {_with_unit(abs(moved), 'B')} more"
+        once, again = ("is read back", "is computed again") if self.in_stages else ("is computed once", "is repeated")
+        sizes = f", with {', '.join(f'{name} = {ASSUMED}' for name in self.assumed)}" if self.assumed else ""
         if self.keeps:
-            return f"{self.name} is computed once: saves {_count(operations)} operations, {_moves(moved)}{sizes}"
-        return f"{self.name} is repeated: {_saves(moved)}, repeats {_count(operations)} operations{sizes}"
+            return f"{self.name} {once}: {more if moved >= 0 else less}, saves {operations} operations{sizes}"
+        return f"{self.name} {again}: {less if moved >= 0 else more}, repeats {operations} operations{sizes}"
 
 
 def compare(kept: Work, repeated: Work, rates: Rates = RATES) -> bool:
@@ -104,6 +116,7 @@ def decision(value: Value, weight: int, loaded: int, users: Mapping[Item, Sequen
     points of the items that use it."""
     elements = assumed(product(value.tensor.shape))
     size = value.tensor.machine.size
+    weight *= max(size // LANE, 1)
     reads = [evaluations(item, points) for item, points in users.items()]
     grows = any(count > elements for count in reads)
     once = Work(elements * weight) + _moved(elements * loaded // SHARED, elements * loaded)
@@ -113,6 +126,17 @@ def decision(value: Value, weight: int, loaded: int, users: Mapping[Item, Sequen
     again = [Work(count * weight) + _moved(count * loaded // SHARED, elements * loaded) for count in reads]
     symbols = sorted({str(symbol) for item in users for extent in extents_of(item) for symbol in extent.symbols()})
     return Decision(value.name, kept, sum(again, Work()), tuple(symbols))
+
+
+def stage_decision(value: Value, weight: int, stages: int) -> Decision:
+    """What either way takes for a value that so many later stages of its kernel read at the same outer point: kept, it
+    is still in a cache then, but goes to memory in the end. Narrow elements are widened on their way, which takes about
+    as long as to move them wide."""
+    elements = assumed(product(value.tensor.shape))
+    size = max(value.tensor.machine.size, LANE)
+    kept = Work(memory=elements * size, cached=elements * size * stages)
+    symbols = sorted({str(symbol) for extent in value.tensor.shape for symbol in extent.symbols()})
+    return Decision(value.name, kept, Work(elements * weight * (size // LANE) * stages), tuple(symbols), True)
 
 
 def evaluations(item: Item, points: Sequence[Point]) -> int:
@@ -131,7 +155,8 @@ def evaluations(item: Item, points: Sequence[Point]) -> int:
 
 def assumed(size: Dim) -> int:
     """A size, those of its symbols that are known at the call only being `ASSUMED`."""
-    return max(size.evaluate(dict.fromkeys(size.symbols(), ASSUMED)), 0)
+    number = size.substitute(dict.fromkeys(size.symbols(), ASSUMED)).constant
+    return ASSUMED if number is None else max(number, 0)
 
 
 def loaded_bytes(operand: Value, result: Value) -> int:
@@ -145,16 +170,8 @@ def _moved(size: int, footprint: int) -> Work:
     return Work(memory=size) if footprint > CACHE else Work(cached=size)
 
 
-def _count(number: int) -> str:
-    for unit, name in ((10**9, " G"), (10**6, " M"), (10**3, " k")):
-        if abs(number) >= unit:
-            return f"{number / unit:.1f}{name}"
-    return str(number)
-
-
-def _moves(size: int) -> str:
-    return f"moves {_count(size)}B more" if size >= 0 else f"moves {_count(-size)}B less"
-
-
-def _saves(size: int) -> str:
-    return f"saves {_count(size)}B of traffic" if size >= 0 else f"moves {_count(-size)}B more"
+def _with_unit(number: int, unit: str) -> str:
+    for power, prefix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= power:
+            return f"{number / power:.1f} {prefix}{unit}"
+    return f"{number} {unit}"

@@ -1,14 +1,15 @@
 """Which inline nodes get memory (become items) and which are computed inside the items that use them.
 
-The rule: an inline node is computed inside an item when that alone uses it; views and generators always; cheap nodes
-over at most two loads also when several items use them (the repeated work costs less than memory traffic). It gets
-memory when a user needs it there (gather, pad and reshape operands, captured by a region), when several items use it
-and it is expensive or follows a product (whose kernel stores it at no cost), when it is a scalar that array code uses,
-when the item has grown to `LIMIT` nodes, or when the item runs after a variable was overwritten that the node reads; so
-does a small slice of a variable then, which would otherwise be copied whole.
+The rule: an inline node is computed inside an item when that alone uses it, at as many points as the node has elements;
+views and generators always. Where several items use it, or one at more points than it has elements (a value of each
+channel that every pixel reads), `cost` compares the work that is repeated with the memory traffic that this saves. It
+gets memory when a user needs it there (gather, pad and reshape operands, captured by a region), when several items use
+it and it follows a product (whose kernel stores it at no cost), when it is a scalar that array code uses, when the item
+has grown to `LIMIT` nodes, or when the item runs after a variable was overwritten that the node reads; so does a small
+slice of a variable then, which would otherwise be copied whole.
 
-Before: `d = x - m` used by `exp(d)` and `d * y`, in two items.
-After: no memory for `d` (cheap, two loads); memory for `exp(d)` if two items use it.
+Before: `d = x - m` used by `exp(d)` and `d * y`, in two items; `r = rsqrt(v)` for each of 32 channels.
+After: no memory for `d` (one operation, two loads); memory for `exp(d)` if two items use it, and for `r`.
 
 Assumes items from `collect`. Guarantees linear time in nodes and uses.
 """
@@ -22,8 +23,11 @@ from dataclasses import field
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
-from dfc.lower.fuse.inline import is_generator, is_table, is_view, needs_memory, weight
+from dfc.lower.fuse.indexing import Point
+from dfc.lower.fuse.inline import inputs_at, is_generator, is_table, is_view, needs_memory, weight
+from dfc.lower.fuse.items.analyse import starts
 from dfc.lower.fuse.items.collect import Collected, User, is_alias_node
+from dfc.lower.fuse.items.cost import HIDDEN, assumed, decision, evaluations, loaded_bytes
 from dfc.lower.fuse.items.factors import factors, nodes_to_pass
 from dfc.lower.fuse.items.items import (
     ComputeItem,
@@ -41,10 +45,8 @@ from dfc.lower.fuse.scope import Scope, base_of
 from dfc.lower.storage import Storage
 
 LIMIT = 200  # nodes in one item
-CHEAP = 3  # weight of a cone that may be repeated
-LOADS = 2  # loads of such a cone
 SMALL = 4  # a part of a variable is at most one of so many
-REPEATS = 4  # items that may repeat it
+POINTS = 16  # of one item at which a value is read, that are told apart
 NEVER = 1 << 60
 
 
@@ -53,7 +55,7 @@ class _Cone:
     """What computing a node from memory takes, if everything inline below it is absorbed."""
 
     weight: int = 0
-    loads: int = 0
+    loaded: int = 0  # bytes for an element
     deadline: int = NEVER  # position of the first write to a variable it reads
     product: bool = False  # it reads a product, whose kernel can compute it on the way
 
@@ -67,12 +69,14 @@ class _Absorber:
     users: dict[Node, tuple[Item, ...]] = field(default_factory=dict["Node", tuple[Item, ...]])
     sizes: dict[Item, int] = field(default_factory=dict["Item", int])
     forced: set[Value] = field(default_factory=set[Value])
+    reads: dict[Value, dict[Item, list[Point]]] = field(default_factory=dict[Value, "dict[Item, list[Point]]"])
 
     def run(self) -> None:
         for _, node in self.collected.inline:
             self.cones[node.result] = self._cone(node)
         self._pass_factors()
         self._force()
+        self._read_by_items()
         for position, node in reversed(self.collected.inline):
             if not is_alias_node(node):
                 self._decide(position, node)
@@ -94,11 +98,11 @@ class _Absorber:
         for position, operand in enumerate(node.operands):
             inner = self.cones.get(operand)
             if inner is None or needs_memory(node, position):
-                cone.loads += 1
+                cone.loaded += loaded_bytes(operand, node.result)
                 inner_deadline = self._deadline(operand)
             else:
                 cone.weight = min(cone.weight + inner.weight, NEVER)
-                cone.loads = min(cone.loads + inner.loads, NEVER)
+                cone.loaded = min(cone.loaded + inner.loaded, NEVER)
                 inner_deadline = inner.deadline
             cone.deadline = min(cone.deadline, inner_deadline)
             reads_product = operand.node is not None and operand.node.op == "matmul"
@@ -182,10 +186,36 @@ class _Absorber:
             return False
         if not node.result.tensor.shape and any(extents_of(item) for item in items):
             return False
+        return self._repeats(node, cone, items)
+
+    def _repeats(self, node: Node, cone: _Cone, items: tuple[Item, ...]) -> bool:
+        """Whether these items compute the value of a node themselves: at no more points than it has elements if it is
+        one item, else if that costs less than memory."""
+        value = node.result
+        reads = self.reads.get(value, {})
         if len(items) == 1:
-            return True
-        cheap = cone.weight <= CHEAP and cone.loads <= LOADS and not cone.product
-        return cheap and len(items) <= REPEATS and bool(node.result.tensor.shape)
+            once = assumed(product(value.tensor.shape))
+            if cone.weight <= HIDDEN or evaluations(items[0], reads.get(items[0], ())) <= once:
+                return True
+        elif cone.product or not value.tensor.shape:
+            return False
+        made = decision(value, cone.weight, cone.loaded, {item: reads.get(item, ()) for item in items})
+        self.collected.decisions[value] = made
+        return not made.keeps
+
+    def _read_by_items(self) -> None:
+        """Where items that are there from the beginning read values."""
+        for item in self.collected.items:
+            if not isinstance(item, StepItem | ContractItem):
+                self._read(item, starts(self.scope, self.collected, item))
+
+    def _read(self, item: Item, leaves: Iterable[tuple[Value, Point | None]]) -> None:
+        """Notes that an item computes from values, read at points."""
+        for value, point in leaves:
+            if point is not None and value in self.cones:
+                points = self.reads.setdefault(value, {}).setdefault(item, [])
+                if point not in points and len(points) < POINTS:
+                    points.append(point)
 
     def _is_late_piece(self, node: Node, items: tuple[Item, ...]) -> bool:
         """Whether a small part of a variable is used after the variable was overwritten: better the part is kept."""
@@ -208,8 +238,11 @@ class _Absorber:
 
     def _absorb(self, node: Node, items: tuple[Item, ...]) -> None:
         self.users[node] = items
+        reads = self.reads.get(node.result, {})
         for item in items:
             self.sizes[item] = self.sizes.get(item, 0) + 1
+            for point in reads.get(item, ()):
+                self._read(item, inputs_at(node, point))
 
     def _root(self, position: int, node: Node) -> None:
         value = node.result
@@ -223,6 +256,7 @@ class _Absorber:
         self.sizes[item] = 1
         self.collected.roots[value] = item
         self.collected.items.append(item)
+        self._read(item, starts(self.scope, self.collected, item))
 
     def _drop_unused(self) -> None:
         """A draw whose numbers nobody uses still advances its rng, but makes no numbers."""

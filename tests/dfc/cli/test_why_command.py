@@ -1,0 +1,52 @@
+"""`dfc why`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Command
+
+PROGRAM = """dfg 1
+
+entry scale[B](x: f32[B, 100, 64], v: f32[64]) -> (y: f32[B, 100, 64], largest: f32) {
+  let y = x * rsqrt(v)
+  return y, max(y)
+}
+
+entry other(x: f32[4]) -> (z: f32[4]) {
+  return exp(x)
+}
+"""
+
+
+@pytest.fixture
+def program(folder: Path) -> str:
+    (folder / "scaling.dfg").write_text(PROGRAM)
+    return "scaling.dfg"
+
+
+def test_decisions_are_told_with_their_figures(program: str, dfc: Command) -> None:
+    ended = dfc("why", program)
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert lines[0] == "entry scale"
+    # both results read it at 64 * 100 * 64 points; an rsqrt has a weight of 4
+    once = "scale/y/rsqrt is computed once: "
+    (line,) = (line.strip() for line in lines if once in line)
+    assert line.endswith(f"saves {4 * (2 * 64 * 100 * 64 - 64) / 1e6:.1f} M operations, with B = 64")
+    assert "  kernel 0: scale/y/rsqrt, at least 512 bytes" in lines
+    assert "entry other" in lines
+
+
+def test_a_name_chooses_what_is_told(program: str, dfc: Command) -> None:
+    ended = dfc("why", program, "other/z")
+    assert ended.out.splitlines()[0] == "entry other"
+    assert "scale" not in ended.out
+
+
+def test_a_name_that_nothing_has_is_refused(program: str, dfc: Command) -> None:
+    ended = dfc("why", program, "nowhere")
+    assert ended.code == 2
+    assert "no kernel of scaling.dfg mentions nowhere" in ended.err
