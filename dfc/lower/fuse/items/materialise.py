@@ -199,9 +199,9 @@ class _Absorber:
                 return True
         elif cone.product or not value.tensor.shape:
             return False
-        made = decision(value, cone.weight, cone.loaded, {item: reads.get(item, ()) for item in items})
-        self.collected.decisions[value] = made
-        return not made.keeps
+        decided = decision(value, cone.weight, cone.loaded, {item: reads.get(item, ()) for item in items})
+        self.collected.decisions[value] = decided
+        return not decided.keeps
 
     def _read_by_items(self) -> None:
         """Where items that are there from the beginning read values."""
