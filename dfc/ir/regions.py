@@ -17,7 +17,7 @@ operands and regions that it is about to have. Guarantees that the three parts o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
@@ -256,6 +256,15 @@ def captured(node: Node) -> tuple[Value, ...]:
 # ------------------------------------------------------------------ making --
 
 
+class Origin(Protocol):
+    """What a node is made for, another node or a builder: it gives name and span."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def span(self) -> Span: ...
+
+
 def for_node(
     start: Value,
     stop: Value,
@@ -264,25 +273,22 @@ def for_node(
     *,
     trips: Dim | None = None,
     recompute: int = 0,
-    name: str = "",
-    span: Span | None = None,
+    origin: Origin | None = None,
 ) -> Node:
     """A `for` over `initial` values, tokens last; what the body hands out besides them is emitted, and stacked along an
-    axis of `trips`, which then has to be given."""
+    axis of `trips`, which then has to be given. Name and span are those of `origin`."""
     window = _window(initial)
     emitted = _window(body.outputs, len(window.values)).emitted
     assert trips is not None or not emitted, "emits need a number of iterations"
     stacked = [value.tensor.with_shape((trips, *value.tensor.shape)) for value in emitted if trips is not None]
     types: list[Type] = [*_types(window.values), *stacked, *_types(window.tokens)]
     attributes = ForAttributes(len(window.values), trips, recompute)
-    return Node("for", (start, stop, *initial), types, attributes=attributes, regions=(body,), name=name, span=span)
+    return _region_node("for", (start, stop, *initial), types, (body,), origin, attributes)
 
 
-def while_node(
-    initial: Sequence[Value], condition: Block, body: Block, *, name: str = "", span: Span | None = None
-) -> Node:
+def while_node(initial: Sequence[Value], condition: Block, body: Block, *, origin: Origin | None = None) -> Node:
     """A `while` over `initial` values, tokens last."""
-    return Node("while", initial, _types(initial), regions=(condition, body), name=name, span=span)
+    return _region_node("while", initial, _types(initial), (condition, body), origin)
 
 
 def if_node(
@@ -291,12 +297,22 @@ def if_node(
     otherwise: Block,
     tokens: Sequence[Value] = (),
     *,
-    name: str = "",
-    span: Span | None = None,
+    origin: Origin | None = None,
 ) -> Node:
     """An `if` whose results are what its branches hand out."""
-    operands = (condition, *tokens)
-    return Node("if", operands, _types(then.outputs), regions=(then, otherwise), name=name, span=span)
+    return _region_node("if", (condition, *tokens), _types(then.outputs), (then, otherwise), origin)
+
+
+def _region_node(
+    op: str,
+    operands: Sequence[Value],
+    types: Sequence[Type],
+    regions: Sequence[Block],
+    origin: Origin | None,
+    attributes: ForAttributes | None = None,
+) -> Node:
+    name, span = (origin.name, origin.span) if origin is not None else ("", None)
+    return Node(op, operands, types, attributes=attributes, regions=regions, name=name, span=span)
 
 
 def _types(values: Sequence[Value]) -> list[Type]:
@@ -318,16 +334,14 @@ def remade(node: Node, operands: Sequence[Value], regions: Sequence[Block]) -> N
             start, stop, *initial = operands
             (body,) = regions
             how = for_view(node).attributes
-            return for_node(
-                start, stop, initial, body, trips=how.trips, recompute=how.recompute, name=node.name, span=node.span
-            )
+            return for_node(start, stop, initial, body, trips=how.trips, recompute=how.recompute, origin=node)
         case "while":
             condition, body = regions
-            return while_node(operands, condition, body, name=node.name, span=node.span)
+            return while_node(operands, condition, body, origin=node)
         case _:
             then, otherwise = regions
             condition, *tokens = operands
-            return if_node(condition, then, otherwise, tokens, name=node.name, span=node.span)
+            return if_node(condition, then, otherwise, tokens, origin=node)
 
 
 def with_more_results(

@@ -11,7 +11,6 @@ from dfc.ir.attributes import Attributes, Literal, NoAttributes
 from dfc.ir.dims import Dim, DimLike, dim
 from dfc.ir.dtypes import F64, I64, DType, DTypeVariable
 from dfc.ir.graph import Block, Node, Value
-from dfc.ir.regions import for_node, if_node, while_node
 from dfc.ir.types import TensorType, Type
 from dfc.ops.attributes import (
     AxisAttributes,
@@ -49,33 +48,12 @@ class Builder:
         regions: Sequence[Block] = (),
     ) -> Node:
         """Appends a node whose result types are already known."""
-        node = Node(op, operands, result_types, attributes=attributes, regions=regions, name=self.name, span=self.span)
-        self.block.nodes.append(node)
-        return node
+        return self.append(
+            Node(op, operands, result_types, attributes=attributes, regions=regions, name=self.name, span=self.span)
+        )
 
-    def add_for(
-        self,
-        start: Value,
-        stop: Value,
-        initial: Sequence[Value],
-        body: Block,
-        trips: Dim | None = None,
-        recompute: int = 0,
-    ) -> Node:
-        """Appends a `for`; its results are what it carries, emits stacked along an axis of `trips`, tokens."""
-        node = for_node(start, stop, initial, body, trips=trips, recompute=recompute, name=self.name, span=self.span)
-        self.block.nodes.append(node)
-        return node
-
-    def add_while(self, initial: Sequence[Value], condition: Block, body: Block) -> Node:
-        """Appends a `while`; its results are what it carries, then tokens."""
-        node = while_node(initial, condition, body, name=self.name, span=self.span)
-        self.block.nodes.append(node)
-        return node
-
-    def add_if(self, condition: Value, then: Block, otherwise: Block, tokens: Sequence[Value] = ()) -> Node:
-        """Appends an `if`; its results are what its branches hand out."""
-        node = if_node(condition, then, otherwise, tokens, name=self.name, span=self.span)
+    def append(self, node: Node) -> Node:
+        """Appends a node that was made elsewhere: those with regions by `dfc.ir.regions`, with this as their origin."""
         self.block.nodes.append(node)
         return node
 

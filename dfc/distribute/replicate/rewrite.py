@@ -24,7 +24,7 @@ from dfc.ir.dims import ONE, Symbol, dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, DimCheck, Entry, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.regions import view
+from dfc.ir.regions import for_node, view
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import AssignAttributes, AxisAttributes
 from dfc.ops.builder import Builder
@@ -307,7 +307,8 @@ class _Straight:
         output.name = f"{self._work.name}/blocks"
         count = dim(self._work.shape.count)
         bounds = (output.size(0), output.size(count))
-        loop = output.add_for(*bounds, (self._network,) if has_token else (), body, count)
+        tokens = (self._network,) if has_token else ()
+        loop = output.append(for_node(*bounds, tokens, body, trips=count, origin=output))
         self._work.stacked.update(zip(kept, loop.results, strict=False))
         if has_token:
             self._network = loop.results[-1]

@@ -18,7 +18,7 @@ from dfc.diagnostics.source import Span
 from dfc.ir.dims import ONE, ZERO, Dim, dim
 from dfc.ir.dtypes import F32, F64, I32, I64
 from dfc.ir.graph import Block, Value
-from dfc.ir.regions import if_view
+from dfc.ir.regions import if_node, if_view
 from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import SliceAttributes
 from dfc.ops.builder import Builder
@@ -67,7 +67,8 @@ def combined(
     condition = output.apply("equal", output.size(count), output.constant(blocks, I64))
     alone = _alone(output, parts, blocks)
     together = _together(output, parts, first, job, blocks)
-    results = if_view(output.add_if(condition, alone, together, (network,))).results
+    branch = output.append(if_node(condition, alone, together, (network,), origin=output))
+    results = if_view(branch).results
     return results.values, results.tokens[0]
 
 

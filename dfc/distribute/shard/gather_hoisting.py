@@ -21,7 +21,7 @@ from dfc.ir.dims import ONE, ZERO, Dim, dim, maximum
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.regions import for_view
+from dfc.ir.regions import for_node, for_view
 from dfc.ir.rewrite import Cloner, Pass, RewriteSite, rebuild
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ConstantAttributes, DimAttributes, ResourceAttributes
@@ -206,7 +206,7 @@ class _Loop:
         cloner.inline(makers, body.nodes)
         body.outputs = (cloner.value(ids),)
         b.name = f"{ids.name}/rounds"
-        return b.add_for(self._start, self._stop, (), body, self.trips).result
+        return b.append(for_node(self._start, self._stop, (), body, trips=self.trips, origin=b)).result
 
 
 def _counted_loop(site: RewriteSite) -> _Loop | None:

@@ -21,6 +21,7 @@ from dfc.elaborate.types.entities import Entity, Instance, ListValue, Routine, T
 from dfc.ir.dims import ONE
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Value
+from dfc.ir.regions import for_node
 from dfc.ir.types import TensorType
 from dfc.syntax.tree import tree
 
@@ -98,7 +99,7 @@ def computed_again(context: Context, run: Callable[[Context], Entity], span: Spa
     builder = context.at(span)
     bounds = (builder.constant(0, I64), builder.constant(1, I64))
     tokens = [parent.token(r) for r in resources]
-    loop = builder.add_for(*bounds, tokens, block, trips=ONE, recompute=1)
+    loop = builder.append(for_node(*bounds, tokens, block, trips=ONE, recompute=1, origin=builder))
     tokens_after(parent, loop, resources, [region])
     results = [builder.reshape(new, old.tensor.shape) for new, old in zip(loop.results, values, strict=False)]
     return _with_values(entity, results)

@@ -23,7 +23,7 @@ from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import NOTHING, Entity, ListValue, Tensor, TupleValue, Unknown
 from dfc.elaborate.types.fitting import same_shape
 from dfc.ir.graph import Value
-from dfc.ir.regions import if_view
+from dfc.ir.regions import if_node, if_view
 from dfc.syntax.tree import tree
 
 Run = Callable[[Context], Entity]
@@ -253,6 +253,7 @@ def _append(context: Context, test: Value, sides: list[Side], outputs: list[list
     then, otherwise = (r.close(values, resources) for r, values in zip(regions, outputs, strict=True))
     parent = context.region
     tokens = [parent.token(resource) for resource in resources]
-    node = context.at(span).add_if(test, then, otherwise, tokens)
+    builder = context.at(span)
+    node = builder.append(if_node(test, then, otherwise, tokens, origin=builder))
     tokens_after(parent, node, resources, regions)
     return list(if_view(node).results.values)

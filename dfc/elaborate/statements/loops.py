@@ -40,7 +40,7 @@ from dfc.elaborate.types.types import expected_of, resolve_type
 from dfc.ir.dims import ZERO, Dim, dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Value
-from dfc.ir.regions import for_view, while_view
+from dfc.ir.regions import for_node, for_view, while_node, while_view
 from dfc.ops.attributes import AxisAttributes
 from dfc.ops.control.iterations import size_of, trip_count
 from dfc.syntax.tree import tree
@@ -184,7 +184,8 @@ def _run_while(context: Context, node: tree.Loop, head: tree.WhileHead, carried:
     resources = touched(regions)
     blocks = body.condition.close([body.test], resources), body.region.close(body.outputs, resources)
     operands = [*_values([each.initial for each in carried]), *(context.region.token(r) for r in resources)]
-    loop = context.at(node.span).add_while(operands, *blocks)
+    builder = context.at(node.span)
+    loop = builder.append(while_node(operands, *blocks, origin=builder))
     tokens_after(context.region, loop, resources, regions)
     return _result(carried, list(while_view(loop).results.values), (), body.state.failed)
 
@@ -263,7 +264,9 @@ def run_for(
     resources = touched([body.region])
     block = body.region.close([*body.outputs, *body.emitted], resources)
     initial = [*_values([each.initial for each in carried]), *(context.region.token(r) for r in resources)]
-    loop = context.at(span).add_for(counting.start, counting.stop, initial, block, counting.trips, recompute)
+    builder, bounds = context.at(span), (counting.start, counting.stop)
+    loop = for_node(*bounds, initial, block, trips=counting.trips, recompute=recompute, origin=builder)
+    builder.append(loop)
     tokens_after(context.region, loop, resources, [body.region])
     results = for_view(loop).results
     return _result(carried, list(results.values), list(results.emitted), body.state.failed)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Value
+from dfc.ir.regions import for_node, while_node
 from dfc.ir.types import TensorType
 from dfc.ops.builder import Builder
 
@@ -23,7 +24,7 @@ def count_loop(b: Builder, trips: Dim, carries: Sequence[Value], body: Body) -> 
     index, inner = Value(TensorType(I64)), [Value(v.type) for v in carries]
     block = Block((index, *inner))
     block.outputs = tuple(body(Builder(block, name=b.name, span=b.span), index, inner))
-    return b.add_for(start, stop, carries, block, trips).results
+    return b.append(for_node(start, stop, carries, block, trips=trips, origin=b)).results
 
 
 def while_loop(b: Builder, carries: Sequence[Value], condition: Step, body: Step) -> tuple[Value, ...]:
@@ -35,4 +36,4 @@ def while_loop(b: Builder, carries: Sequence[Value], condition: Step, body: Step
         block.outputs = tuple(step(Builder(block, name=b.name, span=b.span), inner))
         regions.append(block)
     condition_block, body_block = regions
-    return b.add_while(carries, condition_block, body_block).results
+    return b.append(while_node(carries, condition_block, body_block, origin=b)).results

@@ -16,7 +16,7 @@ from dfc.ir import walk
 from dfc.ir.dims import ZERO, Dim
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import Block, Node, Value
-from dfc.ir.regions import flows, if_view, view
+from dfc.ir.regions import flows, if_node, if_view, view
 from dfc.ir.rewrite import Cloner
 from dfc.ir.types import TensorType
 from dfc.ops import registry
@@ -151,7 +151,7 @@ class Reverse:
         regions = [self._branch(node, region, required, cotangents, environment) for region in node.regions]
         condition = if_view(node).condition
         then, otherwise = regions
-        back = builder.add_if(environment.get(condition, condition), then, otherwise)
+        back = builder.append(if_node(environment.get(condition, condition), then, otherwise, origin=builder))
         self.accumulate(required, back.results, cotangents, builder)
 
     def required_of(self, node: Node) -> list[Value]:

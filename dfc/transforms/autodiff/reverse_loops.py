@@ -215,7 +215,7 @@ class _Back:
         region = Cloner(self.environment, rename="{}/grad/again".format).block(self.parts.body)
         region.outputs = region.outputs[: len(self.parts.after.values)]
         initial = [self._here(v) for v in self.parts.initial.values]
-        return builder.add_for(start, index, initial, region).results
+        return builder.append(for_node(start, index, initial, region, origin=builder)).results
 
     def _enter(self, builder: Builder, index: Value, cotangents: Cotangents) -> None:
         """Cotangents of what the iteration hands on and of what it emits."""
@@ -260,11 +260,8 @@ class _Back:
         starts += [self._products_before(v) for v in self.products]
         assert self.total is not None
         first = outer.constant(0, I64)
-        node = for_node(
-            first, self.total, starts, self.body, trips=self.attributes.trips, name=outer.name, span=outer.span
-        )
-        node = with_stacks(node)
-        outer.block.nodes.append(node)
+        node = for_node(first, self.total, starts, self.body, trips=self.attributes.trips, origin=outer)
+        node = outer.append(with_stacks(node))
         self._hand_on(cotangents, node, dense)
 
     def _hand_on(self, cotangents: Cotangents, node: Node, dense: Sequence[Value]) -> None:

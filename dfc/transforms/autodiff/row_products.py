@@ -74,10 +74,8 @@ def added(
         after = inside.apply("add", after, inside.reshape(product, total.tensor.shape))
     body.outputs = (after,)
     first = builder.constant(0, I64)
-    loop = for_node(first, count, (total,), body, trips=blocks, name=builder.name, span=builder.span)
-    loop = with_stacks(loop)
-    builder.block.nodes.append(loop)
-    return loop.result
+    loop = for_node(first, count, (total,), body, trips=blocks, origin=builder)
+    return builder.append(with_stacks(loop)).result
 
 
 def _row_indices(b: Builder, number: Value, count: Value, trips: Value, *, full: bool) -> tuple[Value, Value | None]:

@@ -26,7 +26,7 @@ from dfc.ir.dims import ZERO, Dim, ceil_divide, dim
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.names import name_nodes
-from dfc.ir.regions import ForView, controls, for_view, view, while_view
+from dfc.ir.regions import ForView, controls, for_node, for_view, view, while_node, while_view
 from dfc.ir.rewrite import Cloner, Pass, RewriteSite, rebuild, with_parts
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ForAttributes, SliceAttributes
@@ -141,7 +141,7 @@ def _counting(builder: Builder, node: Node, operands: Sequence[Value]) -> Node:
     body.parameters = (now, *body.parameters)
     inside = Builder(body, name=f"{node.name}/count", span=node.span)
     body.outputs = (inside.apply("add", now, inside.constant(1, I64)), *body.outputs)
-    return builder.add_while((builder.constant(0, I64), *operands), condition, body)
+    return builder.append(while_node((builder.constant(0, I64), *operands), condition, body, origin=builder))
 
 
 def trip_count(builder: Builder, start: Value, stop: Value) -> Value:
@@ -227,7 +227,9 @@ def _loop(
     number, inner = Value(TensorType(I64), "round"), [Value(v.type, v.name) for v in carries]
     block = Block((number, *inner))
     block.outputs = tuple(body(Builder(block, name=builder.name, span=builder.span), number, inner))
-    return builder.add_for(builder.constant(0, I64), trips, carries, block, room, recompute).results
+    first = builder.constant(0, I64)
+    node = for_node(first, trips, carries, block, trips=room, recompute=recompute, origin=builder)
+    return builder.append(node).results
 
 
 def _times(builder: Builder, value: Value, factor: int) -> Value:

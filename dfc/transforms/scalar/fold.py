@@ -141,8 +141,7 @@ def _fold_for(site: RewriteSite) -> Sequence[Value] | None:
         parts.body,
         trips=trips,
         recompute=parts.attributes.recompute,
-        name=node.name,
-        span=node.span,
+        origin=node,
     )
     site.output.append(known)
     return known.results

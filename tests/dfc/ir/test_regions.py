@@ -30,6 +30,7 @@ from dfc.ir.regions import (
     with_outputs,
 )
 from dfc.ir.types import TokenType, Type, tensor
+from dfc.ops.builder import Builder
 
 X, INDEX, TRUTH, STATE = tensor(F32), tensor(I64), tensor(BOOL), TokenType("s")
 
@@ -44,7 +45,9 @@ def loop(trips: int = 3) -> Node:
     index, a_in, b_in, token_in = values(INDEX, X, tensor(F32, 2), STATE)
     emitted = Value(tensor(F32, 4))
     body = Block((index, a_in, b_in, token_in), (), (a_in, b_in, emitted, token_in))
-    return for_node(start, stop, (a, b, token), body, trips=dim(trips), recompute=2, name="loop")
+    return for_node(
+        start, stop, (a, b, token), body, trips=dim(trips), recompute=2, origin=Builder(Block(), name="loop")
+    )
 
 
 def repeat() -> Node:
