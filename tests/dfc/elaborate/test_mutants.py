@@ -41,7 +41,7 @@ def mutant(seed: int) -> str:
     return "".join(words)
 
 
-@pytest.mark.parametrize("seed", few(range(20), 5))
+@pytest.mark.parametrize("seed", few(range(20), 3))
 def test_mutants_are_refused_in_words_or_well_formed(seed: int) -> None:
     for number in range(10):
         source = SourceFile("samples/language/mutant.dfg", mutant(10 * seed + number))

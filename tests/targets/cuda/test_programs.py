@@ -24,6 +24,7 @@ from tests.support.random_programs import Generator
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, program_of
 from tests.support.simulated_runtime import native, simulated, simulated_devices
+from tests.support.sweeping import few
 
 DIGITS = Path(__file__).resolve().parents[3] / "samples" / "digits.dfg"
 
@@ -159,8 +160,7 @@ def tupled(results: object) -> tuple[object, ...]:
     return results if isinstance(results, tuple) else (results,)
 
 
-@pytest.mark.parametrize("conditional_nodes", [True, False])
-@pytest.mark.parametrize("seed", [3, 7])
+@pytest.mark.parametrize(("seed", "conditional_nodes"), few([(3, True), (3, False), (7, False), (7, True)], 2))
 def test_loops_and_their_gradients(seed: int, conditional_nodes: bool) -> None:
     """Nested rounds, branches, emits, draws, and what backpropagation makes of them."""
     case = random_loop(seed)

@@ -47,9 +47,9 @@ def assert_close(name: str, got: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("block", few(range(4), 1))
+@pytest.mark.parametrize("block", few(range(8), 1))
 def test_the_passes_change_nothing(block: int) -> None:
-    for seed in range(block * 25, block * 25 + 25):
+    for seed in range(block * 13, block * 13 + 13):
         graph = graph_of(program(seed))
         before = dense(graph, seed)
         for phase in pipeline.PHASES:

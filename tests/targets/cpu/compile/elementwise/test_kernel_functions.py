@@ -62,6 +62,8 @@ def test_single_precision_keeps_its_bound(name: str, machine):
 @pytest.mark.parametrize("machine", runnable_machines(), ids=lambda m: m.name)
 def test_double_precision_keeps_its_bound(name: str, machine):
     x = double_inputs()
+    if machine is not host():
+        x = x[::7]
     with np.errstate(invalid="ignore"):
         exact = reference(name, x.astype(np.longdouble))
     distance = ulp_distance(ArrayMath(machine, name, "double", machine.lanes(64))(x), exact)

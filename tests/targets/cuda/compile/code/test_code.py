@@ -29,14 +29,14 @@ def run(graph: Any, name: str, feeds: list[Any], state: dict[str, Any], sizes: d
     machine.run(entry.steps)
 
 
-@pytest.mark.parametrize("record", few(RECORDS, 40))
+@pytest.mark.parametrize("record", few(RECORDS, 24))
 def test_every_op_has_the_bits_of_its_text(record: OpRecord) -> None:
     graph, feeds = graph_of_samples(record, LARGEST)
     with np.errstate(all="ignore"):
         run(graph, "e", list(feeds.values()), {}, {})
 
 
-@pytest.mark.parametrize("seed", few(range(12), 3))
+@pytest.mark.parametrize("seed", few(range(12), 2))
 def test_programs_with_state_and_loops_have_the_bits_of_their_texts(seed: int) -> None:
     with np.errstate(all="ignore"):
         run_program(random_programs.Generator(900 + seed))

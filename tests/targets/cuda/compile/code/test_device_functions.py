@@ -258,7 +258,7 @@ def public(name: str) -> bool:
 FUNCTIONS = [name for name in prelude.definitions() if public(name)]
 
 
-@pytest.mark.parametrize("part", few(range(8), 3))
+@pytest.mark.parametrize("part", few(range(8), 2))
 def test_functions_of_the_prelude_have_the_bits_of_their_text(part: int) -> None:
     assert len(FUNCTIONS) > 150
     for name in FUNCTIONS[part::8]:
