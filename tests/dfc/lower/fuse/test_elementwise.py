@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dfc.ir.dims import Symbol
+from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import F32
 from dfc.ir.types import tensor
-from dfc.ops.attributes import PermutationAttributes, ReduceAttributes, ShapeAttributes
+from dfc.ops.attributes import AxesAttributes, PermutationAttributes, ReduceAttributes, ShapeAttributes, SliceAttributes
 from tests.support.lowering import agree
 from tests.support.making import Making
 
@@ -61,3 +61,13 @@ def test_a_reshape_of_memory_is_an_alias():
     flat = m.op("reshape", m.op("exp", x), attributes=ShapeAttributes(tensor(F32, B, 6).shape))
     _, ran = agree(m.graph(m.op("neg", flat), dims=[B]), {"x": numbers(2, 2, 3)}, sizes={"B": 2})
     assert ran.launches == 2
+
+
+def test_numbers_that_depend_on_where_they_stand_are_those_of_the_part_that_is_taken() -> None:
+    """Of random numbers and their like an element is computed from its index; a slice begins at another one."""
+    m = Making()
+    x = m.feed("x", tensor(F32, 4))
+    part = SliceAttributes((dim(3),), (dim(4),), (1,))
+    y = m.op("add", x, m.op("slice", m.random(tensor(F32, 9)), attributes=part))
+    z = m.op("add", x, m.op("reverse", m.random(tensor(F32, 4)), attributes=AxesAttributes((0,))))
+    agree(m.graph(y, z), {"x": numbers(4)})
