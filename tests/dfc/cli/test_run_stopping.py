@@ -141,6 +141,13 @@ def test_a_call_is_interrupted_after_some_seconds_and_the_process_ended_after_te
     assert clock.after(0.1) == ([7], [15])
 
 
+def test_what_ends_at_once_says_what_is_lost_and_ends_as_its_signal_does(tmp_path: Path) -> None:
+    script = "from dfc.cli.patience import end_at_once; end_at_once(15); print('it goes on')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (143, "")
+    assert done.stderr == "error: stopped at once; state of this run is not saved\n"
+
+
 def test_what_is_no_call_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     clock.signals, clock.patience.calling = 2, False  # state is being saved, say
