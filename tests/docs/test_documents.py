@@ -34,6 +34,8 @@ DOCUMENTS = [
 BLOCKS = [block for path in DOCUMENTS for block in code_blocks(path)]
 PROGRAMS = [block for block in BLOCKS if block.language == "dfg"]
 RUN = [block for path in ("README.md", "samples/README.md") for block in code_blocks(ROOT / path)]
+LIMIT = 3600 if WHOLE else 600
+"""Seconds for every command of a document, one after the other; the gate trains for as long as is written there."""
 LANGUAGES = {"dfg", "deploy", "python", "sh", "console", "text", "toml"}
 
 
@@ -108,7 +110,7 @@ def steps_of(document: str) -> Iterator[CodeBlock]:
     return (block for block in RUN if block.path == ROOT / document and block.language in ("sh", "python", "console"))
 
 
-@pytest.mark.timeout(600)  # every command of the document, one after the other
+@pytest.mark.timeout(LIMIT)
 @pytest.mark.parametrize("document", ["README.md", "samples/README.md"])
 def test_what_a_document_says_to_type_works(
     document: str, workplace: Path, dfc: Command, monkeypatch: pytest.MonkeyPatch
