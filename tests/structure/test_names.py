@@ -1,8 +1,7 @@
 """Names are words of the field: those of `docs/GLOSSARY.md` that the code is rid of come back nowhere.
 
 A name is what a definition gives: a function, a class, a parameter, a variable, a field, an alias. Of each the words
-count, `_found_memory` is `found` and `memory`. Folders that still have some are in `LEFT` with how many, and get no
-more.
+count, `_found_memory` is `found` and `memory`.
 """
 
 from __future__ import annotations
@@ -38,9 +37,6 @@ ALLOWED = {
 PLACEMENT = {"build_place", "place", "place_on_devices", "place_state", "place_statement", "placed", "placed_entry"}
 """Which device something runs on: the pass, the statement of a deployment, and what comes of them."""
 PLACES_ON_DEVICES = ("dfc/distribute/", "dfc/driver/")
-
-LEFT: dict[str, int] = {}
-"""How many such names folders have that are still to be done. These numbers only become smaller."""
 
 FOLDERS = ("bench/", "dfc/", "runtime/", "targets/", "tests/support/", "tools/")
 
@@ -84,24 +80,10 @@ def offences(file: str, text: str) -> list[str]:
     ]
 
 
-def counts() -> dict[str, dict[str, list[str]]]:
-    """By folder of `LEFT` ("" for all others) and file."""
-    by_folder: dict[str, dict[str, list[str]]] = {folder: {} for folder in ("", *LEFT)}
-    for path in python_files():
-        file = path.relative_to(ROOT).as_posix()
-        if not file.startswith(FOLDERS):
-            continue
-        names = offences(file, path.read_text())
-        if names:
-            by_folder[next((folder for folder in LEFT if file.startswith(folder)), "")][file] = names
-    return by_folder
-
-
 def test_names_are_words_of_the_field() -> None:
-    by_folder = counts()
-    assert by_folder[""] == {}
-    left = {folder: sum(map(len, by_folder[folder].values())) for folder in LEFT}
-    assert {folder: count for folder, count in left.items() if count > LEFT[folder]} == {}
+    files = (path.relative_to(ROOT).as_posix() for path in python_files())
+    names = {file: offences(file, (ROOT / file).read_text()) for file in files if file.startswith(FOLDERS)}
+    assert {file: each for file, each in names.items() if each} == {}
 
 
 @pytest.mark.parametrize(
