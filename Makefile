@@ -54,9 +54,8 @@ bench-gpu: $(STAMP)  ## Measure on a GPU, beside what is installed of torch, jax
 	$(BIN)/python -m bench.gpu
 	$(BIN)/python -m bench.gpu_products
 
-bench: $(STAMP)  ## Measure against peers, side by side
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
-	$(BIN)/python -m bench
+bench: $(STAMP)  ## Measure beside peers: a table, a chart, JSON; BENCH='--cases lstm --isa x86-64-v3' says which and how
+	$(BIN)/python -m bench $(BENCH)
 
 clean:  ## Remove the environment and everything generated
 	rm -rf $(VENV) build dist .ruff_cache .pytest_cache

@@ -1,4 +1,4 @@
-"""The data of each case, the same for every system (seeded)."""
+"""The data of each case of the benchmark on GPUs, the same for every library (seeded)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ BATCH, PIXELS, HIDDEN, CLASSES = 100, 784, 100, 10
 ROWS, COLUMNS = 4096, 1024
 ELEMENTS = 16 * 1024 * 1024
 PRODUCT = 1024
-PLATE, PLATE_STEPS = 2048, 50
-REPEATS = 1_000_000
 
 
 def normal(*shape: int, scale: float = 1.0, seed: int = 0) -> F32:
