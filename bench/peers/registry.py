@@ -68,6 +68,8 @@ def isa_switches(isa: str | None) -> dict[str, str]:
 
 
 UNRESTRICTED: dict[str, str] = {
-    "ort": "ONNX Runtime's own kernels have no switch for the instruction set",
+    "ort": "not restricted: its own kernels (MLAS) have no switch for the instruction set",
+    "openvino": "restricted but for single products of f32, which are ONNX Runtime's (MLAS)",
+    "numpy": "restricted in products (OpenBLAS) alone",
 }
-"""Why a system uses all that the processor has, whatever it is told."""
+"""What a system uses of the processor whatever it is told."""

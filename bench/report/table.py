@@ -57,7 +57,7 @@ def _machine(document: Mapping[str, Any]) -> str:
     machine, options = document["machine"], document["options"]
     isa = options["isa"] or machine["instruction_set"]
     restricted = " (restricted)" if options["isa"] else ""
-    load = f", {options['busy']} busy processes beside" if options["busy"] else ""
+    load = f", busy processes beside: {options['busy']}" if options["busy"] else ""
     small = " Sizes are small: these are no figures." if options["small"] else ""
     return (
         f"{machine['processor']} ({machine['family']}), {machine['threads']} threads, instruction set {isa}{restricted}"
