@@ -135,7 +135,10 @@ def _convolve(p: P, layer: Conv, x: Any, is_training: bool) -> Any:
 
 
 def _pool(x: Any, size: int, stride: int, pad: int) -> Any:
-    return tf.nn.max_pool2d(x, size, stride, [[0, 0], [pad, pad], [pad, pad], [0, 0]] if pad else "VALID")
+    """Padded before: XLA has no pooling with explicit padding."""
+    if pad:
+        x = tf.pad(x, [[0, 0], [pad, pad], [pad, pad], [0, 0]], constant_values=x.dtype.min)
+    return tf.nn.max_pool2d(x, size, stride, "VALID")
 
 
 def _network(p: P, layers: list[networks.Layer], x: Any, is_training: bool) -> Any:
