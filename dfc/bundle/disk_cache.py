@@ -1,10 +1,11 @@
 """What was compiled before, on disk: bytes by the hash of all that they depend on.
 
 `DFC_CACHE` names the folder, and `DFC_CACHE=0` turns it off; without it, it is `dfc` in the user's folder of caches.
-Any number of processes may use one folder, which may hold other files. Guarantees that an entry is whole and is the
-one asked for, or a miss; that all entries together stay below their bound, by removing those that were not used for
-longest, and nothing else; and that no failure of the disk is one of the compiler: a folder that cannot be read or
-written is as if it were empty.
+Any number of processes may use one folder, which may hold other files. Guarantees that an entry is whole, is the one
+asked for, and was written by this user (what is kept here is executed), or a miss; that all entries together stay below
+their bound, and a 64th of it for each process that writes, by removing those that were not used for longest, and
+nothing else; and that no failure of the disk is one of the compiler: a folder that cannot be read or written is as if
+it were empty.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ _OWN = re.compile(rf"[0-9a-f]{{64}}|{re.escape(_UNFINISHED)}.+")
 """Names of entries, and of files that will be one: others are somebody else's."""
 _ABANDONED = 3600
 """Seconds after which a file that was not finished is removed."""
+_added: dict[Path, int] = {}
+"""Bytes that this process has written to a folder since it last made room there: looking at all entries each time
+would cost more than what many small ones save."""
 
 
 def digest(*parts: str | bytes) -> str:
@@ -56,7 +60,8 @@ class DiskCache:
             return None
         path = self._folder / name
         try:
-            data = path.read_bytes()
+            with path.open("rb") as file:
+                data = file.read() if _is_own(os.fstat(file.fileno())) else b""
         except OSError:
             return None
         value = _unpacked(name, data)
@@ -73,7 +78,9 @@ class DiskCache:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name, value in entries.items():
                 self._write(self._folder, name, _packed(name, value))
-            self._trim(self._folder)
+            if _added.get(self._folder, self._most) > self._most // 64:
+                _added[self._folder] = 0
+                self._trim(self._folder)
 
     def _write(self, folder: Path, name: str, data: bytes) -> None:
         handle, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=folder)
@@ -81,6 +88,8 @@ class DiskCache:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
             os.replace(unfinished, folder / name)
+            if folder in _added:
+                _added[folder] += len(data)
         except BaseException:
             with suppress(OSError):
                 os.unlink(unfinished)
@@ -103,6 +112,11 @@ class DiskCache:
                 with suppress(OSError):
                     os.unlink(folder / name)
                 total -= size
+
+
+def _is_own(known: os.stat_result) -> bool:
+    """Whether nobody but this user (and the system's) could have written a file."""
+    return known.st_uid in (os.geteuid(), 0) and not known.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _packed(name: str, value: bytes) -> bytes:

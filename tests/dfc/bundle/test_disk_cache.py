@@ -56,6 +56,28 @@ def test_damaged_and_foreign_entries_are_misses(tmp_path: Path) -> None:
     assert cache.get(NAME) == VALUE
 
 
+def test_entries_that_others_may_have_written_are_misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = DiskCache(tmp_path)
+    cache.put({NAME: VALUE})
+    for mode in (0o622, 0o620, 0o602):
+        (tmp_path / NAME).chmod(mode)
+        assert cache.get(NAME) is None, oct(mode)
+    (tmp_path / NAME).chmod(0o600)
+    assert cache.get(NAME) == VALUE
+    owner = (tmp_path / NAME).stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert (cache.get(NAME) is None) == (owner != 0), "the system's own are trusted"
+
+
+def test_room_is_made_once_in_a_while_where_entries_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+    monkeypatch.setattr(DiskCache, "_trim", lambda _, folder: looks.append(folder))
+    for number in range(200):
+        DiskCache(tmp_path, most_bytes=64_000).put({digest(str(number)): random.Random(number).randbytes(300)})
+    size = sum((tmp_path / one).stat().st_size for one in files(tmp_path))
+    assert size // 1_400 <= len(looks) <= size // 1_000 + 1, "once, and again after each 64th of the bound"
+
+
 def test_what_was_not_used_for_longest_makes_room(tmp_path: Path) -> None:
     values = {digest(str(number)): random.Random(number).randbytes(1000) for number in range(20)}
     cache = DiskCache(tmp_path, most_bytes=12_000)

@@ -1,11 +1,10 @@
 """Module text to a code image: compile, add the memory functions where LLVM asks for them, link."""
 
-import functools
 from collections.abc import Sequence
 
-from dfc_target_cpu.link.compile import compile_object
 from dfc_target_cpu.link.image import CodeImage, link_image
 from dfc_target_cpu.link.memory_functions import MEMORY_FUNCTIONS, memory_functions_text
+from dfc_target_cpu.link.objects import library_object, program_object
 from dfc_target_cpu.machine import Machine
 
 
@@ -25,8 +24,8 @@ def compile_objects(
     texts: Sequence[str], machine: Machine, *, speed_level: int = 2, libraries: Sequence[str] = ()
 ) -> list[bytes]:
     """An object of each text, then of each library."""
-    objects = [_object(text, machine, speed_level) for text in texts]
-    return objects + [_library_object(text, machine) for text in libraries]
+    objects = [program_object(text, machine, speed_level) for text in texts]
+    return objects + [library_object(text, machine) for text in libraries]
 
 
 def link_objects(objects: Sequence[bytes], machine: Machine, exports: Sequence[str] | None = None) -> CodeImage:
@@ -34,18 +33,6 @@ def link_objects(objects: Sequence[bytes], machine: Machine, exports: Sequence[s
 
     def supply(names: Sequence[str]) -> bytes | None:
         supplied = MEMORY_FUNCTIONS.intersection(names)
-        return _library_object(memory_functions_text(machine), machine) if supplied else None
+        return library_object(memory_functions_text(machine), machine) if supplied else None
 
     return link_image(objects, exports, supply)
-
-
-@functools.lru_cache(maxsize=16)
-def _object(text: str, machine: Machine, speed_level: int) -> bytes:
-    """LLVM takes most of a compilation, and equal text gives equal bytes: whoever compiles a program again, in a
-    notebook or for other ranks, does not wait for LLVM again. Few are kept, so that a long process does not grow."""
-    return compile_object(text, machine, speed_level=speed_level)
-
-
-@functools.lru_cache(maxsize=32)
-def _library_object(text: str, machine: Machine) -> bytes:
-    return compile_object(text, machine, speed_level=0)
