@@ -50,7 +50,9 @@ Joining = tuple[OpenGroup, Fit]
 Fitting = Callable[[Analysed, OpenGroup], Fit | None]
 GROUP_LIMIT = 256  # nodes in a kernel
 OPERAND_LIMIT = 24  # memory operands of a kernel, each of which takes a register
-ROOM = 1 << 20  # ranks between a group and the next one, for scalars
+ROOM = 1 << 20  # ranks between a group and the next one: for scalars, and for what is read at many points
+FOR_SCALARS = 1
+"""The rank behind a multiple of `ROOM` that scalars alone may have: they run at one point, once."""
 BEFORE_ALL = -ROOM
 
 
@@ -183,8 +185,8 @@ class _Joiner:
         group = self.broadcasts.get((self._before_users(each.item, bound), each.item.extents))
         if group is None or group.rank <= bound:
             return None
-        fitting = Fit(tuple(range(len(group.extents))), 0)
-        return (group, fitting) if self._safe(each, group, fitting) else None
+        fitting = self._fits(each, group, lambda _, into: Fit(tuple(range(len(into.extents))), 0))
+        return (group, fitting) if fitting is not None else None
 
     def _fits(self, each: Analysed, group: OpenGroup, fit_into: Fitting = fit) -> Fit | None:
         loads = len(group.loads | {value for value, _ in each.leaves})
@@ -252,8 +254,8 @@ class _Joiner:
 
     def _scalars(self, each: Analysed, bound: int) -> Joining | None:
         """The group of scalar items right behind the group at `bound`, so that scalars never hold arrays apart."""
-        group = self.by_rank.get(bound // ROOM * ROOM + 1)
-        if group is None or group.rank <= bound or group.nodes + len(each.nodes) > GROUP_LIMIT:
+        group = self.by_rank.get(bound // ROOM * ROOM + FOR_SCALARS)
+        if group is None or group.extents or group.rank <= bound or group.nodes + len(each.nodes) > GROUP_LIMIT:
             return None
         fitting = Fit((), 0)
         return (group, fitting) if self._safe(each, group, fitting) else None
@@ -279,7 +281,7 @@ class _Joiner:
             if before == end:
                 return end
             first = max(bound + 1, before - ROOM // 2)
-            return next(rank for rank in count(first) if rank not in self.by_rank)
+            return next(rank for rank in count(first) if rank not in self.by_rank and rank % ROOM != FOR_SCALARS)
         is_scalar = isinstance(item, ComputeItem | CopyItem | StoreItem) and not item.extents
         if not self.scope.fusing or not is_scalar:
             return end

@@ -27,7 +27,8 @@ from dfc.lower.fuse.items.cost import (
     stage_decision,
 )
 from dfc.lower.fuse.items.items import ComputeItem, ReduceItem
-from dfc.ops.attributes import ReduceAttributes
+from dfc.ops.attributes import ReduceAttributes, ShapeAttributes, SliceAttributes
+from tests.support.graphs import variable
 from tests.support.lowering import agree
 from tests.support.making import Making
 
@@ -181,3 +182,20 @@ def test_a_fold_keeps_the_order_of_its_axes_when_it_reads_such_a_value() -> None
     once, total = (part.kernel for part in kernels(fuse(graph).entries[0].block))
     assert isinstance(total, LoopKernel)
     assert [str(axis.extent) for axis in once.axes + total.axes] == ["64", "B", "100", "64"]
+
+
+def test_a_scalar_update_runs_once_beside_values_that_are_read_at_many_points() -> None:
+    """Such values are computed right before their users, among the scalars that come early too."""
+    m = Making(resources=[variable("n", tensor(F32))])
+    x, y, z = (m.feed(name, tensor(F32, 64, 64, 32)) for name in "xyz")
+    columns = m.op("sum", x, attributes=ReduceAttributes((0, 1), False))
+    rows = m.op("sum", y, attributes=ReduceAttributes((2,), True))
+    first = m.op("exp", m.feed("v", tensor(F32, 32)))
+    reversed_ = m.op("slice", columns, attributes=SliceAttributes((dim(31),), (dim(32),), (-1,)))
+    second = m.op("tanh", reversed_)
+    one = m.op("slice", columns, attributes=SliceAttributes((dim(3),), (dim(1),), (1,)))
+    scalar = m.op("tanh", m.op("exp", m.op("reshape", one, attributes=ShapeAttributes(()))))
+    results = m.op("mul", m.op("mul", z, first), rows), m.op("mul", m.op("mul", z, first), second)
+    m.assign("n", scalar, mode="+=")
+    feeds = {name: numbers(64, 64, 32) / 100 for name in "xyz"} | {"v": numbers(32)}
+    agree(m.graph(*results), feeds, {"n": np.float32(1)})
