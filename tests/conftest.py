@@ -26,7 +26,7 @@ M_ARENA_MAX = -8
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is compiled for GPUs is kept for this run alone, for all its processes; never among the user's.
+    """What is compiled is kept for this run alone, for all its processes; never among the user's.
 
     One heap for all threads: a simulated lane is a thread, of which a run starts a hundred thousand, and the heaps that
     the C library keeps for them (eight a core) are never given back: half a gigabyte.

@@ -2,10 +2,10 @@
 
 `DFC_CACHE` names the folder, and `DFC_CACHE=0` turns it off; without it, it is `dfc` in the user's folder of caches.
 Any number of processes may use one folder, which may hold other files. Guarantees that an entry is whole, is the one
-asked for, and was written by this user (what is kept here is executed), or a miss; that all entries together stay below
-their bound, and a 64th of it for each process that writes, by removing those that were not used for longest, and
-nothing else; and that no failure of the disk is one of the compiler: a folder that cannot be read or written is as if
-it were empty.
+asked for, and lies in a folder that this user alone can write (what is kept here is executed), or a miss; that all
+entries together stay below their bound, and a 64th of it for each process that writes, by removing those that were not
+used for longest, and nothing else; and that no failure of the disk is one of the compiler: a folder that cannot be read
+or written is as if it were empty.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from pathlib import Path
 VARIABLE = "DFC_CACHE"
 MOST_BYTES = 128 << 20
 _MAGIC = b"dfc cache 1\n"
-_UNFINISHED = ".dfc-"
-_OWN = re.compile(rf"[0-9a-f]{{64}}|{re.escape(_UNFINISHED)}.+")
+_PREFIX, _UNFINISHED = "dfc-", ".dfc-"
+_OWN = re.compile(rf"{_PREFIX}[0-9a-f]{{64}}|{re.escape(_UNFINISHED)}.+")
 """Names of entries, and of files that will be one: others are somebody else's."""
 _ABANDONED = 3600
 """Seconds after which a file that was not finished is removed."""
@@ -38,7 +38,7 @@ def digest(*parts: str | bytes) -> str:
     """The name of what depends on these parts, and on nothing else."""
     hash_ = hashlib.sha256()
     for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+        data = part.encode(errors="surrogateescape") if isinstance(part, str) else part
         hash_.update(len(data).to_bytes(8, "little"))
         hash_.update(data)
     return hash_.hexdigest()
@@ -58,10 +58,11 @@ class DiskCache:
         """What was put under this name; None if there is nothing, or nothing whole."""
         if self._folder is None:
             return None
-        path = self._folder / name
+        path = self._folder / (_PREFIX + name)
         try:
-            with path.open("rb") as file:
-                data = file.read() if _is_own(os.fstat(file.fileno())) else b""
+            if not _is_own(os.stat(self._folder)):
+                return None
+            data = path.read_bytes() if stat.S_ISREG(os.lstat(path).st_mode) else b""
         except OSError:
             return None
         value = _unpacked(name, data)
@@ -71,13 +72,15 @@ class DiskCache:
         return value
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Adds entries, each at once or not at all, then makes room."""
+        """Adds entries, each at once or not at all, then makes room. What would take most of it is not kept."""
         if self._folder is None or not entries:
             return
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name, value in entries.items():
-                self._write(self._folder, name, _packed(name, value))
+                data = _packed(name, value)
+                if len(data) <= self._most // 4:
+                    self._write(self._folder, _PREFIX + name, data)
             if _added.get(self._folder, self._most) > self._most // 64:
                 _added[self._folder] = 0
                 self._trim(self._folder)
@@ -115,7 +118,7 @@ class DiskCache:
 
 
 def _is_own(known: os.stat_result) -> bool:
-    """Whether nobody but this user (and the system's) could have written a file."""
+    """Whether nobody but this user, and the system's, can put files into a folder."""
     return known.st_uid in (os.geteuid(), 0) and not known.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 

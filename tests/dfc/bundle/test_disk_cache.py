@@ -28,7 +28,7 @@ def test_what_was_put_is_found_by_others(tmp_path: Path) -> None:
     DiskCache(folder).put({NAME: VALUE, OTHER: b""})
     found = DiskCache(folder)
     assert found.get(NAME) == VALUE and found.get(OTHER) == b"" and found.get(digest("third")) is None
-    assert files(folder) == sorted([NAME, OTHER])
+    assert files(folder) == sorted([f"dfc-{NAME}", f"dfc-{OTHER}"])
 
 
 def test_names_tell_parts_apart() -> None:
@@ -38,7 +38,7 @@ def test_names_tell_parts_apart() -> None:
 
 
 def test_damaged_and_foreign_entries_are_misses(tmp_path: Path) -> None:
-    cache, path = DiskCache(tmp_path), tmp_path / NAME
+    cache, path = DiskCache(tmp_path), tmp_path / f"dfc-{NAME}"
     cache.put({NAME: VALUE})
     whole = path.read_bytes()
     source = random.Random(1)
@@ -50,23 +50,46 @@ def test_damaged_and_foreign_entries_are_misses(tmp_path: Path) -> None:
     for data in [*damaged, whole + b"x", b"dfc cache 2\n" + whole[12:], VALUE]:
         path.write_bytes(data)
         assert cache.get(NAME) is None
-    (tmp_path / OTHER).write_bytes(whole)
+    (tmp_path / f"dfc-{OTHER}").write_bytes(whole)
     assert cache.get(OTHER) is None, "an entry under another name"
     cache.put({NAME: VALUE})
     assert cache.get(NAME) == VALUE
 
 
-def test_entries_that_others_may_have_written_are_misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = DiskCache(tmp_path)
+def test_a_folder_that_others_can_write_has_no_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cache"
+    cache = DiskCache(folder)
     cache.put({NAME: VALUE})
-    for mode in (0o622, 0o620, 0o602):
-        (tmp_path / NAME).chmod(mode)
+    for mode in (0o722, 0o720, 0o702, 0o1777):
+        folder.chmod(mode)
         assert cache.get(NAME) is None, oct(mode)
-    (tmp_path / NAME).chmod(0o600)
+    folder.chmod(0o700)
     assert cache.get(NAME) == VALUE
-    owner = (tmp_path / NAME).stat().st_uid
+    owner = folder.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    assert (cache.get(NAME) is None) == (owner != 0), "the system's own are trusted"
+    assert (cache.get(NAME) is None) == (owner != 0), "the system's own is trusted"
+
+
+def test_links_and_pipes_are_no_entries(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "cache")
+    cache.put({NAME: VALUE})
+    entry = tmp_path / "cache" / f"dfc-{NAME}"
+    entry.rename(tmp_path / "elsewhere")
+    entry.symlink_to(tmp_path / "elsewhere")
+    assert cache.get(NAME) is None
+    os.mkfifo(tmp_path / "cache" / f"dfc-{OTHER}")
+    assert cache.get(OTHER) is None
+
+
+def test_one_large_entry_does_not_drive_out_all_others(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, most_bytes=8000)
+    cache.put({NAME: VALUE})
+    cache.put({OTHER: random.Random(1).randbytes(9000)})
+    assert cache.get(NAME) == VALUE and cache.get(OTHER) is None
+
+
+def test_names_may_depend_on_paths_of_any_bytes() -> None:
+    assert digest(os.fsdecode(b"/opt/\xff/lib.so")) == digest(b"/opt/\xff/lib.so")
 
 
 def test_room_is_made_once_in_a_while_where_entries_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +106,8 @@ def test_what_was_not_used_for_longest_makes_room(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, most_bytes=12_000)
     for age, (name, value) in enumerate(values.items()):
         cache.put({name: value})
-        if (tmp_path / name).exists():
-            os.utime(tmp_path / name, ns=(age, age))
+        if (tmp_path / f"dfc-{name}").exists():
+            os.utime(tmp_path / f"dfc-{name}", ns=(age, age))
         assert sum((tmp_path / one).stat().st_size for one in files(tmp_path)) <= 12_000
         if age == 8:
             assert cache.get(next(iter(values))) == next(iter(values.values())), "used again: now the youngest"
@@ -97,17 +120,17 @@ def test_what_was_left_unfinished_is_removed_later(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"half")
         os.utime(tmp_path / name, (time.time() - age,) * 2)
     DiskCache(tmp_path).put({NAME: VALUE})
-    assert files(tmp_path) == sorted([".dfc-young", NAME])
+    assert files(tmp_path) == sorted([".dfc-young", f"dfc-{NAME}"])
 
 
 def test_files_of_others_in_the_folder_stay(tmp_path: Path) -> None:
-    for name in (".bashrc", ".old", "notes", "large"):
+    for name in (".bashrc", ".old", "notes", "0" * 64):
         (tmp_path / name).write_bytes(bytes(5000))
         os.utime(tmp_path / name, (1, 1))
-    cache = DiskCache(tmp_path, most_bytes=3000)
+    cache = DiskCache(tmp_path, most_bytes=5000)
     for number in range(5):
         cache.put({digest(str(number)): random.Random(number).randbytes(1000)})
-    assert {".bashrc", ".old", "notes", "large"} < {*files(tmp_path)}
+    assert {".bashrc", ".old", "notes", "0" * 64} < {*files(tmp_path)}
     assert cache.get(digest("4")) is not None
 
 
@@ -160,13 +183,13 @@ def test_the_environment_says_where_it_is(tmp_path: Path, monkeypatch: pytest.Mo
     for stated, folder in (("", "xdg/dfc"), (str(tmp_path / "own"), "own"), ("~/kept", "home/kept")):
         monkeypatch.setenv(disk_cache.VARIABLE, stated)
         user_cache().put({NAME: VALUE})
-        assert (tmp_path / folder / NAME).exists()
+        assert (tmp_path / folder / f"dfc-{NAME}").exists()
     monkeypatch.setenv(disk_cache.VARIABLE, "0")
     assert not user_cache().is_on and user_cache().get(NAME) is None
     monkeypatch.delenv(disk_cache.VARIABLE)
     monkeypatch.delenv("XDG_CACHE_HOME")
     user_cache().put({NAME: VALUE})
-    assert (tmp_path / "home" / ".cache" / "dfc" / NAME).exists()
+    assert (tmp_path / "home" / ".cache" / "dfc" / f"dfc-{NAME}").exists()
 
 
 @pytest.mark.parametrize("stated", ["", "~nobody_of_this_name/cache"])
