@@ -6,17 +6,42 @@ starts (LLVM would end the process), and equal bytes for equal text.
 """
 
 import functools
+from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
 
+from dfc.bundle.disk_cache import digest, file_identity
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cpu.machine import Machine
+
+_LIBRARY = file_identity(str(Path(llvm.__file__).with_name("libllvmlite.so")))
+_SOURCE = Path(__file__).read_bytes() if Path(__file__).is_file() else b""
+"""As they are when they are loaded: what lies on the disk later may be something else."""
 
 
 def compilers() -> dict[str, str]:
     """The tools behind `compile_object`, with their versions."""
     return {"LLVM": ".".join(map(str, llvm.llvm_version_info)), "llvmlite": llvmlite.__version__}
+
+
+@functools.cache
+def identity() -> str:
+    """What tells the code of this compiler from that of every other; empty where that is not known."""
+    if not (_LIBRARY and _SOURCE):
+        return ""
+    versions = [f"{tool} {version}" for tool, version in compilers().items()]
+    return digest(_LIBRARY, *_linked_libraries(), *versions, _SOURCE)
+
+
+def _linked_libraries() -> list[str]:
+    """LLVM itself, where llvmlite has it as a library of its own."""
+    try:
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return []
+    paths = {line.split(maxsplit=5)[-1] for line in maps.splitlines() if "libLLVM" in line}
+    return [file_identity(path) for path in sorted(paths)]
 
 
 def compile_object(text: str, machine: Machine, *, speed_level: int = 2) -> bytes:

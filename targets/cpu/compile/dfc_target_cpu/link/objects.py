@@ -5,11 +5,8 @@ level of the optimiser, the build of LLVM, and how `compile` uses it. Guarantees
 """
 
 import functools
-from pathlib import Path
 
-import llvmlite.binding as llvm
-
-from dfc.bundle.disk_cache import digest, file_identity, user_cache
+from dfc.bundle.disk_cache import digest, user_cache
 from dfc_target_cpu.link import compile as compiler
 from dfc_target_cpu.machine import Machine
 
@@ -41,13 +38,6 @@ def _object(text: str, machine: Machine, speed_level: int) -> bytes:
 
 def _name(text: str, machine: Machine, speed_level: int) -> str:
     """Empty where it is not known which LLVM this is: then nothing is kept."""
-    identity = _compiler_identity()
+    identity = compiler.identity()
     processor = (machine.triple, machine.llvm_cpu, machine.llvm_features)
     return digest("cpu object", identity, *processor, str(speed_level), text) if identity else ""
-
-
-@functools.cache
-def _compiler_identity() -> str:
-    library = file_identity(str(Path(llvm.__file__).with_name("libllvmlite.so")))
-    versions = [f"{tool} {version}" for tool, version in compiler.compilers().items()]
-    return digest(library, *versions, Path(compiler.__file__).read_bytes()) if library else ""

@@ -89,7 +89,7 @@ def test_all_that_decides_on_code_has_an_entry_of_its_own(
         build.compile_objects([text], machine, speed_level=level)
         assert len(compiled) == number == len(list(tmp_path.iterdir()))
     forget()
-    monkeypatch.setattr(objects, "_compiler_identity", lambda: "another LLVM")
+    monkeypatch.setattr(compile, "identity", lambda: "another LLVM")
     build.compile_objects([text], X86_64_V3)
     assert len(compiled) == 5
 
@@ -110,10 +110,24 @@ def test_nothing_is_kept_of_an_llvm_that_nobody_knows(
     compiled: list[tuple[str, str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DFC_CACHE", str(tmp_path))
-    monkeypatch.setattr(objects, "_compiler_identity", lambda: "")
+    monkeypatch.setattr(compile, "identity", lambda: "")
     build.compile_objects([fresh_text()], X86_64_V3)
     assert len(compiled) == 1 and list(tmp_path.iterdir()) == []
 
 
-def test_this_llvm_is_known() -> None:
-    assert objects._compiler_identity()
+@pytest.mark.parametrize(("name", "value"), [("_LIBRARY", "another build"), ("_SOURCE", b"another list of passes")])
+def test_the_library_and_how_it_is_used_identify_a_compiler(
+    name: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = compile.identity.__wrapped__()
+    assert known == compile.identity() != ""
+    monkeypatch.setattr(compile, name, value)
+    assert compile.identity.__wrapped__() not in (known, "")
+    monkeypatch.setattr(compile, name, type(value)())
+    assert compile.identity.__wrapped__() == ""
+
+
+def test_the_version_identifies_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = compile.identity.__wrapped__()
+    monkeypatch.setattr(compile, "compilers", lambda: {"LLVM": "1.0"})
+    assert compile.identity.__wrapped__() != known
