@@ -1,9 +1,10 @@
 """Colouring of lifetimes into slots of the arena; sizes are formulas of the entry's dimensions.
 
 A slot is as large as the largest of its members and starts at a multiple of 64 bytes. Two ways are tried, and the
-smaller arena is taken. In the order of time a storage takes the slot of one that just died: of the same size if there
-is one, else the closest of comparable size, else any. In the order of size the large ones come first, and each takes
-the first slot that is free while it lives: nothing small keeps a large one from its slot, and no slot grows.
+smaller arena is taken; sizes that only the call knows count as 64 in this. In the order of time a storage takes the
+slot of one that just died: of the same size if there is one, else the closest of comparable size, else any. In the
+order of size the large ones come first, and each takes the first slot that is free while it lives: nothing small keeps
+a large one from its slot, and no slot grows.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ ALIGNMENT = 64
 SEARCHED = 32  # free slots that are compared with a storage of another size
 NO_BOUNDS: Mapping[Symbol, Dim] = {}
 TYPICAL = 64  # the value of every symbol when sizes that are no constants are compared
+MOST_BY_SIZE = 2000
+"""Storages that are planned in the order of size, too: the time for that grows with the square of their number."""
 
 
 @dataclass(slots=True)
@@ -61,7 +64,9 @@ def plan(
         life, joint = lives[storage], tenants.get(root)
         first, last = (life.first, life.last) if joint is None else (joint.first, max(joint.last, life.last))
         tenants[root] = Life(first, last, ())
-    slots = min(_in_time(tenants, sizes), _by_size(tenants, sizes), key=_total)
+    slots = _in_time(tenants, sizes)
+    if len(tenants) <= MOST_BY_SIZE and not _is_least(slots, tenants, sizes):
+        slots = min(slots, _by_size(tenants, sizes), key=_total)
     arena = Arena()
     starts: dict[int, Dim] = {}
     for slot in {slot.number: slot for slot in slots.values()}.values():
@@ -122,6 +127,11 @@ def _is_free(lives: Sequence[tuple[int, int]], life: Life) -> bool:
     if following < len(lives) and lives[following][0] <= life.last:
         return False
     return not following or lives[following - 1][1] < life.first
+
+
+def _is_least(slots: Mapping[Storage, Slot], tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> bool:
+    """Whether no arena can be smaller: this one has room for what lives at one time, and for nothing else."""
+    return _total(slots) <= typical(_peak(tenants, sizes)[0])
 
 
 def _total(slots: Mapping[Storage, Slot]) -> int:
