@@ -124,6 +124,8 @@ def lacking(target: Target) -> Mapping[str, str]:
 def load_target(name: str) -> Target:
     """The target of that name; `UnsupportedError` lists what is installed, names packages that clash, or the one that
     the target lacks (E1004)."""
+    if not any(point.name == name for point in offered()):
+        offered.cache_clear()  # it may have been installed since
     matching = [point for point in offered() if point.name == name]
     if not matching:
         known = installed_targets()

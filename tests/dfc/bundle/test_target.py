@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import EntryPoint
 
 import pytest
 
@@ -57,6 +58,19 @@ def test_the_list_of_ops_has_no_column_for_it(dfc: Command) -> None:
 def test_all_targets_that_are_installed_load() -> None:
     assert installed_targets() == ["cpu", "cuda"]
     assert [load_target(name).name for name in installed_targets()] == ["cpu", "cuda"]
+
+
+def test_a_target_that_is_installed_later_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    (point,) = (each for each in target.offered() if each.name == "cpu")
+    later = EntryPoint("later", point.value, point.group)
+    with pytest.raises(UnsupportedError, match="no target 'later'"):
+        load_target("later")
+    monkeypatch.setattr(target, "entry_points", lambda group: (later,))
+    try:
+        assert load_target("later").name == "cpu"
+        assert installed_targets() == ["later"]
+    finally:
+        target.offered.cache_clear()
 
 
 def test_a_target_that_two_packages_offer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
