@@ -103,6 +103,10 @@ def _declaration(cls: type, options: Mapping[str, bool]) -> Declaration | None:
         if field is None:
             return None
         fields[name] = field
+    if any(
+        isinstance(value, dataclasses.Field) for name, value in vars(cls).items() if name not in cls.__annotations__
+    ):
+        return None
     are_optional = [each.is_optional for each in fields.values() if not each.is_by_name]
     if "self" in fields or are_optional != sorted(are_optional):
         return None

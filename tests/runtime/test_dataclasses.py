@@ -261,6 +261,13 @@ def test_what_is_wrong_with_a_class_is_said_when_it_is_declared(dataclass: Decor
         class Shared:
             x: list[int] = []  # noqa: RUF012
 
+    with pytest.raises(TypeError, match="'y' is a field but has no type annotation"):
+
+        @dataclass(slots=True)
+        class Untyped:
+            x: int
+            y = field(default=3)
+
     point, _ = points(dataclass)
     with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
 
