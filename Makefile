@@ -38,9 +38,10 @@ simulated: $(STAMP)
 fast: $(STAMP)  ## The tests that take seconds
 	$(BIN)/pytest -q -m 'not slow'
 
+# Three workers on two cores: tests of ranks and deadlines wait, others run meanwhile.
 test: $(STAMP)  ## Lint, then all tests
 	$(MAKE) --jobs 2 --output-sync=target types style simulated
-	$(BIN)/pytest -q -n 2 --dist loadgroup --durations 20 --durations-min 1
+	$(BIN)/pytest -q -n 3 --dist loadgroup --durations 20 --durations-min 1
 
 gate: $(STAMP)  ## Attacks and sweeps that take an hour or more; with new seeds each time
 	$(BIN)/python -m tests.gate
