@@ -98,7 +98,7 @@ def _host_words(text: str) -> str:
     return declared + (_HIGH if "@host_mulhi" in declared else "")
 
 
-@lru_cache(maxsize=50)  # each has code and an engine of its own
+@lru_cache(maxsize=12)  # each has code and an engine of its own
 def native_text(key: TextKey, parameters: int) -> NativeText:
     return NativeText(key, parameters)
 

@@ -187,7 +187,7 @@ def test_a_fold_keeps_the_order_of_its_axes_when_it_reads_such_a_value() -> None
 def test_a_scalar_update_runs_once_beside_values_that_are_read_at_many_points() -> None:
     """Such values are computed right before their users, among the scalars that come early too."""
     m = Making(resources=[variable("n", tensor(F32))])
-    x, y, z = (m.feed(name, tensor(F32, 64, 64, 32)) for name in "xyz")
+    x, y, z = (m.feed(name, tensor(F32, 16, 16, 32)) for name in "xyz")
     columns = m.op("sum", x, attributes=ReduceAttributes((0, 1), False))
     rows = m.op("sum", y, attributes=ReduceAttributes((2,), True))
     first = m.op("exp", m.feed("v", tensor(F32, 32)))
@@ -197,5 +197,5 @@ def test_a_scalar_update_runs_once_beside_values_that_are_read_at_many_points() 
     scalar = m.op("tanh", m.op("exp", m.op("reshape", one, attributes=ShapeAttributes(()))))
     results = m.op("mul", m.op("mul", z, first), rows), m.op("mul", m.op("mul", z, first), second)
     m.assign("n", scalar, mode="+=")
-    feeds = {name: numbers(64, 64, 32) / 100 for name in "xyz"} | {"v": numbers(32)}
+    feeds = {name: numbers(16, 16, 32) / 100 for name in "xyz"} | {"v": numbers(32)}
     agree(m.graph(*results), feeds, {"n": np.float32(1)})
