@@ -94,6 +94,7 @@ def _wait(files: Sequence[str]) -> None:
 
 def _programs(named: Sequence[Path]) -> Iterator[Path]:
     """The programs of deployment files, which may lie in other folders."""
+    # Programs alone are checked without what reads deployment files.
     from dfc.driver import deployment_check as deployment
 
     for path in named:

@@ -7,6 +7,7 @@ import click
 from dfc.cli.output import echo_program
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings
+from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.driver import api
 from dfc.ir.options import CompileOptions
 
@@ -21,9 +22,18 @@ def command(file: str, name: str, pairs: tuple[str, ...]) -> int:
 
     Sizes that are known at the call only are taken to be 64 where figures are compared.
     """
-    shown = api.show(source_of(file), CompileOptions(settings=tuple(settings(pairs).items())), "reasons", name)
+    source, options = source_of(file), CompileOptions(settings=tuple(settings(pairs).items()))
+    shown = api.show(source, options, "reasons", name)
+    if not shown.text.strip() and name:
+        near = did_you_mean(closest(name, _names(api.show(source, options, "reasons").text)))
+        raise click.UsageError(f"no kernel of {file} mentions {name}{': ' + near if near else ''}")
     if not shown.text.strip():
-        raise click.UsageError(f"no kernel of {file} mentions {name}")
+        raise click.UsageError(f"{file} has no kernels")
     print_warnings(shown.diagnostics)
     echo_program(shown.text, nl=not shown.text.endswith("\n"))
     return 0
+
+
+def _names(text: str) -> set[str]:
+    """What the lines about kernels name: entries, and values by their paths."""
+    return {word.strip(",:") for word in text.split() if "/" in word or "." in word}

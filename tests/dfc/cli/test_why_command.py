@@ -49,4 +49,10 @@ def test_a_name_chooses_what_is_told(program: str, dfc: Command) -> None:
 def test_a_name_that_nothing_has_is_refused(program: str, dfc: Command) -> None:
     ended = dfc("why", program, "nowhere")
     assert ended.code == 2
-    assert "no kernel of scaling.dfg mentions nowhere" in ended.err
+    assert "no kernel of scaling.dfg mentions nowhere\n" in ended.err
+    assert "mentions other/zz: did you mean `other/z`?" in dfc("why", program, "other/zz").err
+
+
+def test_a_program_without_kernels_is_called_that(folder: Path, dfc: Command) -> None:
+    (folder / "empty.dfg").write_text("dfg 1\n\nconst N: int = 3\n")
+    assert "empty.dfg has no kernels" in dfc("why", "empty.dfg").err
