@@ -1,4 +1,4 @@
-"""What the machine can do at most: multiply-adds in registers, and copying; native loops for an instruction set.
+"""What the machine can do at most, as a system beside the others: timed in turns with the cases.
 
-In: an instruction set. Out: calls to time, in turns with the cases. Read `native.py` first.
+In: an instruction set. Out: calls to time. The loops are those of `dfc_target_cpu.limits`.
 """

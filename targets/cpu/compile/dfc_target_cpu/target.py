@@ -13,6 +13,7 @@ from dfc.kernels.program import Program
 from dfc_driver_cpu.context import ABI_VERSION
 from dfc_runtime.errors import UnsupportedError
 from dfc_target_cpu.entries.program import LoweredText, containers_of, lower_program
+from dfc_target_cpu.limits import Limits
 from dfc_target_cpu.link.build import compile_objects, link_objects
 from dfc_target_cpu.link.compile import compilers
 from dfc_target_cpu.machine import MACHINES, Machine, detect_host
@@ -36,6 +37,10 @@ class CpuTarget:
             for machine, text in lowered
         )
         return CpuCode(variants, constants, offsets, containers_of(program), options.listing == "llvm")
+
+    def limits(self, variant: str, threads: int) -> Limits:
+        """What this processor can do at most with the instructions of a variant."""
+        return Limits(variant, threads)
 
 
 @dataclass(frozen=True, slots=True)
