@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dfc.ir.dims import Compound, Dim, Symbol
+from dfc.kernels.program import EntryProgram, EntrySignature
 from dfc_runtime.calls.formulas import Formula
 
 Names = Mapping[Symbol, str]
@@ -23,6 +24,15 @@ def name_symbols(symbols: Iterable[Symbol]) -> dict[Symbol, str]:
         taken.add(name)
         chosen[symbol] = name
     return chosen
+
+
+def entry_names(entry: EntryProgram, signature: EntrySignature) -> dict[Symbol, str]:
+    """Names for the dims of an entry and the sizes it finds out. That its memory is a matter of the dims alone is the
+    promise of the schedule."""
+    known = {*signature.dims}
+    used = {*entry.dims, *entry.arena.symbols(), *entry.largest_live.symbols(), *signature.dim_feeds}
+    assert used <= known, f"{entry.name} uses {', '.join(sorted(str(s) for s in used - known))}"
+    return name_symbols([*signature.dims, *(symbol for symbol, _ in entry.measured)])
 
 
 def formula(dim: Dim, names: Names) -> Formula:

@@ -64,13 +64,33 @@ class Target(Protocol):
     """The compile half of a target. One that has no code for some ops says so in a mapping `lacks`, from their names to
     the reasons. One that links what it has generated in a step of its own has a method
     `generate(program, options) -> Generated` as well, and `lower` is both. One that takes long to load has a method
-    `prepare(program, options) -> AbstractContextManager[None]`, which is entered while the program is read."""
+    `prepare(program, options) -> AbstractContextManager[None]`, which is entered while the program is read. One that
+    can measure what its machine can do at most has a method `limits(variant, threads) -> Limits`."""
 
     name: str
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Machine code for every entry of the program."""
         ...
+
+
+class Limits(Protocol):
+    """What a machine can do at most, measured."""
+
+    @property
+    def operations(self) -> float:
+        """Floating-point operations a second: multiply-adds of f32, two each."""
+        ...
+
+    def bandwidth(self, size: float) -> float:
+        """Bytes a second, read and written ones together, of copies that move this many bytes."""
+        ...
+
+
+def limits(name: str, variant: str, threads: int) -> Limits | None:
+    """The limits of a variant of a target on so many threads of this machine; None where they cannot be measured."""
+    own: Callable[[str, int], Limits] | None = getattr(load_target(name), "limits", None)
+    return None if own is None else own(variant, threads)
 
 
 @dataclass(frozen=True, slots=True)

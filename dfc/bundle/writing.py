@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc.bundle.formulas import Names, formula, name_symbols
+from dfc.bundle.formulas import Names, entry_names, formula
 from dfc.bundle.target import CodeImage, Lowered
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
@@ -215,7 +215,7 @@ def _location(span: Span) -> SourceLocation:
 
 
 def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:
-    names = name_symbols(_symbols(entry, signature))
+    names = entry_names(entry, signature)
     most = dict(entry.measured)
     documented = (*signature.parameter_docs, *[""] * len(signature.parameter_names))
     parameters = zip(signature.parameter_names, signature.parameter_types, documented, strict=False)
@@ -255,15 +255,6 @@ def _result(name: str, dtype: DType, shape: tuple[Dim, ...], names: Names, most:
     is_open = any(not most.keys().isdisjoint(size.symbols()) for size in shape)
     room = formula(upper_elements(shape, most), names) if is_open else None
     return Result(name, dtype.name, _shape(shape, names), room)
-
-
-def _symbols(entry: EntryProgram, signature: EntrySignature) -> list[Symbol]:
-    """The dims of the entry and the sizes it finds out; that its memory is a matter of the dims alone is the promise of
-    the schedule."""
-    known = {*signature.dims}
-    used = {*entry.dims, *entry.arena.symbols(), *entry.largest_live.symbols(), *signature.dim_feeds}
-    assert used <= known, f"{entry.name} uses {', '.join(sorted(str(s) for s in used - known))}"
-    return [*signature.dims, *(symbol for symbol, _ in entry.measured)]
 
 
 def _shape(shape: tuple[Dim, ...], names: Names) -> tuple[Formula, ...]:

@@ -19,8 +19,10 @@ from dfc_runtime.formats.manifest import HostSite, Manifest
 TICK = "tick"
 """The kind of these requests. Their attribute `what` says which."""
 EMPTY, BEGIN, END = "empty", "begin", "end"
+OPERATIONS, BYTES = "operations", "bytes"
+"""Attributes of a tick that ends a launch: formulas of what it does and moves at least, as texts of their tokens."""
 MOST_SAMPLES = 10_000
-"""Launches of one kernel that are kept; later ones are not looked at."""
+"""Launches of one kernel whose times are kept; later ones are only counted."""
 
 
 def is_timed(manifest: Manifest) -> bool:
@@ -58,10 +60,11 @@ def pairing(kernel: Span, empty: Span) -> Callable[[HostRequest], None]:
 
 @dataclass(slots=True)
 class Samples:
-    """One kernel at one place: nanoseconds of its launches."""
+    """One kernel at one place: how often it was launched, and nanoseconds of the first launches."""
 
     site: HostSite
     taken: list[int] = field(default_factory=list[int])
+    launches: int = 0
 
 
 class Meter:
@@ -76,8 +79,13 @@ class Meter:
         samples = self._kernels.get(id(site))
         if samples is None:
             samples = self._kernels[id(site)] = Samples(site)
+        samples.launches += 1
         if len(samples.taken) < MOST_SAMPLES:
             samples.taken.append(end - begin)
+
+    def forget(self) -> None:
+        """Leaves out what was measured so far: calls that warm up."""
+        self._kernels.clear()
 
     @property
     def overhead(self) -> float:
@@ -88,6 +96,6 @@ class Meter:
         """Each kernel with the median of its seconds, and how often it was launched."""
         overhead = self.overhead
         return [
-            (each.site, max(statistics.median(each.taken) * 1e-9 - overhead, 0.0), len(each.taken))
+            (each.site, max(statistics.median(each.taken) * 1e-9 - overhead, 0.0), each.launches)
             for each in self._kernels.values()
         ]

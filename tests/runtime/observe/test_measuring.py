@@ -118,3 +118,16 @@ def test_events_beyond_the_limit_are_counted_and_not_kept(monkeypatch: pytest.Mo
     for number in range(5):
         recorder.add(Label("call", "train"), number, number + 1)
     assert (len(recorder.events()), recorder.dropped) == (2, 3)
+
+
+def test_launches_are_counted_beyond_those_whose_times_are_kept(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "MOST_SAMPLES", 2)
+    meter = Meter()
+    begin, end = site(TICK, ("train/y",), what=BEGIN), site(TICK, ("train/y",), what=END)
+    for _ in range(5):
+        ask(meter.tick, begin)
+        clock.now += 10
+        ask(meter.tick, end)
+    assert [launches for _, _, launches in meter.kernels()] == [5]
+    meter.forget()
+    assert meter.kernels() == []
