@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "place": "Say where a program is placed, and why.",
     "run": "Run an entry of a bundle or program.",
     "show": "Print a program as the compiler sees it.",
+    "speed": "Say of each kernel how long it takes, and how near the machine's limit it is.",
     "test": "Run the tests written in a program.",
     "trace": "Say where the time of a traced run went.",
     "verify": "Check that a bundle is whole.",
