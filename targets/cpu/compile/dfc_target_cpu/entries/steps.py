@@ -84,6 +84,7 @@ class StepCode:
         self._start = self.f.label("start")
         self._failed = self.f.label("failed")
         self._frame: Value | None = None
+        self._bases: dict[str, Value] = {}
         self._spills: dict[int, Value] = {}
         self.f.begin(self._failed)
         self.f.ret(i64(1))
@@ -123,19 +124,27 @@ class StepCode:
         if buffer.role is BufferRole.REGISTER:
             if number not in self.scope.spilled:
                 return f.alloca(memory_type(buffer.dtype), align=8)
-            return f.gep("i8", load_field(f, self.context, "scratch"), i64(self.scope.spilled[number]))
+            return f.gep("i8", self._base("scratch"), i64(self.scope.spilled[number]))
         if buffer.role is BufferRole.RESOURCE:
-            table = load_field(f, self.context, "variables")
-            return f.load("ptr", f.gep("ptr", table, i64(self.scope.resources[buffer.resource])))
+            number = self.scope.resources[buffer.resource]
+            return f.load("ptr", f.gep("ptr", self._base("variables"), i64(number)))
         if buffer.role is BufferRole.CONSTANT:
-            base = load_field(f, self.context, "constants")
-            return f.gep("i8", base, i64(self.scope.constant_offsets[buffer.index]))
+            return f.gep("i8", self._base("constants"), i64(self.scope.constant_offsets[buffer.index]))
         if buffer.role is BufferRole.ARENA:
-            last = len(entry.arguments) + len(entry.results) + len(entry.dims)
-            return f.gep("i8", f.load("ptr", self._slot(last)), self.dims.value(buffer.offset))
+            return f.gep("i8", self._base("arena"), self.dims.value(buffer.offset))
         shift = len(entry.arguments) if buffer.role is BufferRole.RESULT else 0
         slot = self._slot(shift + buffer.index)
         return f.load("ptr", slot) if buffer.shape else slot
+
+    def _base(self, memory: str) -> Value:
+        """The address of the arena of the call, or of memory that the context knows, read once."""
+        if memory not in self._bases:
+            entry = self.scope.entry
+            last = len(entry.arguments) + len(entry.results) + len(entry.dims)
+            is_arena = memory == "arena"
+            field = self.f.load("ptr", self._slot(last)) if is_arena else load_field(self.f, self.context, memory)
+            self._bases[memory] = field
+        return self._bases[memory]
 
     def _buffer(self, number: int) -> Buffer:
         return self.scope.entry.buffers[number]
