@@ -164,7 +164,7 @@ def test_a_child_that_was_forked_in_native_code_is_told(bundle: bytes) -> None:
 
     caller = threading.Thread(target=endless)
     caller.start()
-    while not module.state._gate._lock.locked() and not module.state._gate._doors[0]._lock.locked():
+    while not module.state._gate._lock.locked() and not module.state._gate._doors[0]._turn.locked():
         time.sleep(0)
 
     def work() -> None:

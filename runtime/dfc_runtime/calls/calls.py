@@ -263,7 +263,7 @@ def make_call(machinery: Machinery, number: int) -> Callable[..., object]:
     if sending is not None:
         return sending
     plain = not entry.dims and not any(feed.is_text for feed in entry_call.feeds)
-    if plain and not entry_call.is_concurrent and not any(each.shape for each in (*entry.parameters, *entry.results)):
+    if plain and not any(each.shape for each in (*entry.parameters, *entry.results)):
         return machinery.hosts.counted(entry.name, scalar_call(entry_call))
     return machinery.hosts.counted(entry.name, tensor_call(entry_call))
 
@@ -293,16 +293,16 @@ def sending_call(entry_call: EntryCall) -> Callable[..., object] | None:
 
 
 def scalar_call(entry_call: EntryCall) -> Callable[..., object]:
-    """For entries of one native function, one call at a time, whose feeds and results all have rank 0."""
+    """For entries of one native function whose feeds and results all have rank 0."""
     count = len(entry_call.feeds)
     names, by_name = _getter(entry_call)
     quick: set[tuple[type, ...]] = set()
     native, pack, gate, wrap = entry_call.native, entry_call.pack, entry_call.gate, entry_call.wrap
     arena = entry_call.plan((), None).arena
     unset, entry = entry_call.machinery.state.unset, entry_call.entry
-    frame = entry_call.frame()
-    buffer, slots, scalars = frame.buffer, frame.address, frame.scalars
-    only = scalars[0] if entry.unnamed_result else None
+    has_one_result = entry.unnamed_result
+    own_frame = None if entry_call.is_concurrent else entry_call.frame()
+    frames = entry_call.frames
 
     def check(arguments: Sequence[object]) -> Sequence[object]:
         """Values to pack; remembers types for which this does nothing."""
@@ -322,18 +322,22 @@ def scalar_call(entry_call: EntryCall) -> Callable[..., object]:
         if tuple(map(type, values)) not in quick:
             values = check(values)
         with gate:
-            if unset:
-                entry_call.machinery.state.require(entry)
+            frame = own_frame or (frames.pop() if frames else entry_call.frame())
             try:
-                pack(buffer, 0, *values, entry_call.reserve(frame, arena) if arena else 0)
+                if unset:
+                    entry_call.machinery.state.require(entry)
+                pack(frame.buffer, 0, *values, entry_call.reserve(frame, arena) if arena else 0)
+                if native(frame.address):
+                    raise entry_call.fault()
+                if unset:
+                    entry_call.machinery.state.wrote(entry.writes)
+                return frame.scalars[0][0] if has_one_result else wrap([scalar[0] for scalar in frame.scalars])
             except (struct.error, OverflowError):
                 entry_call.refuse_scalars(ordered)
                 raise
-            if native(slots):
-                raise entry_call.fault()
-            if unset:
-                entry_call.machinery.state.wrote(entry.writes)
-            return only[0] if only is not None else wrap([scalar[0] for scalar in scalars])
+            finally:
+                if own_frame is None:
+                    frames.append(frame)
 
     return call
 

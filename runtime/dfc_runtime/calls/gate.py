@@ -33,62 +33,79 @@ class Door:
     """Any number `shared`, or one `alone`."""
 
     def __init__(self) -> None:
-        self._turn, self._lock = threading.Lock(), threading.Lock()
-        self._shared = _Shared(self._turn, self._lock)
+        self._turn = threading.Lock()
+        self._shared = _Shared(self._turn)
         self.shared: Mode = self._shared
-        self.alone: Mode = _Alone(self._turn, self._lock)
+        self.alone: Mode = _Alone(self._turn, self._shared)
 
     def forget_threads(self) -> bool:
         """In a forked child: nobody is here any more; whether somebody was."""
-        busy = [released(self._turn), released(self._lock), self._shared.forget_threads()]
+        busy = [released(self._turn), self._shared.forget_threads()]
         return any(busy)
 
 
 class _Alone:
     """Whoever waits here holds the turn, so that nobody else comes in."""
 
-    def __init__(self, turn: threading.Lock, lock: threading.Lock) -> None:
-        self._turn, self._lock = turn, lock
+    def __init__(self, turn: threading.Lock, shared: _Shared) -> None:
+        self._turn, self._shared = turn, shared
 
     def __enter__(self) -> None:
         self._turn.acquire()
         try:
-            self._lock.acquire()
+            self._shared.close()
         except BaseException:
-            self._turn.release()
+            self.__exit__()
             raise
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self._shared.is_closed = False
         self._turn.release()
 
 
 class _Shared:
-    """The first to come closes the door to others, the last to go opens it."""
+    """Who comes signs in and then looks whether the door is closed; who closes it does so and then looks who
+    is there: so one of the two sees the other. As long as nobody closes the door, no lock is taken."""
 
-    def __init__(self, turn: threading.Lock, lock: threading.Lock) -> None:
-        self._turn, self._lock = turn, lock
-        self._counting = threading.Lock()
-        self._inside = 0
+    __slots__ = ("_inside", "_left", "_turn", "is_closed")
+
+    def __init__(self, turn: threading.Lock) -> None:
+        self._turn = turn
+        self._inside: list[None] = []  # appending and popping are one step each
+        self._left = threading.Event()
+        self.is_closed = False
 
     def forget_threads(self) -> bool:
-        busy = released(self._counting) or self._inside > 0
-        self._inside = 0
+        busy = self.is_closed or bool(self._inside)
+        self._inside, self._left, self.is_closed = [], threading.Event(), False
         return busy
 
     def __enter__(self) -> None:
-        with self._turn:
-            pass
-        with self._counting:
-            if self._inside == 0:
-                self._lock.acquire()
-            self._inside += 1
+        self._inside.append(None)
+        if self.is_closed:
+            self._wait()
 
     def __exit__(self, *_: object) -> None:
-        with self._counting:
-            self._inside -= 1
-            if self._inside == 0:
-                self._lock.release()
+        self._inside.pop()
+        if self.is_closed:
+            self._left.set()
+
+    def _wait(self) -> None:
+        """Goes out again until the turn is free. Whoever wants to be alone next may have taken it by then."""
+        while self.is_closed:
+            self.__exit__()
+            with self._turn:
+                pass
+            self._inside.append(None)
+
+    def close(self) -> None:
+        """Lets nobody in any more, and waits until all have left. The turn is held."""
+        self.is_closed = True
+        while True:
+            self._left.clear()
+            if not self._inside:
+                return
+            self._left.wait()
 
 
 class Together:

@@ -120,3 +120,45 @@ def test_a_way_in_that_breaks_leaves_what_was_entered() -> None:
         raise ZeroDivisionError
     with door.alone:
         pass
+
+
+def test_who_gives_up_waiting_to_be_alone_lets_others_in() -> None:
+    door = Door()
+
+    class Impatient(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            raise KeyboardInterrupt
+
+    first = Visitor(door.shared)
+    assert first.inside.wait(SOON)
+    door._shared._left = Impatient()
+    with pytest.raises(KeyboardInterrupt), door.alone:
+        pass
+    second = Visitor(door.shared)
+    assert second.inside.wait(SOON)
+    for each in (first, second):
+        each.leave()
+
+
+def test_many_who_come_and_go_never_meet_who_is_alone() -> None:
+    door, inside, met = Door(), [0], list[int]()
+    stop = threading.Event()
+
+    def share() -> None:
+        while not stop.is_set():
+            with door.shared:
+                inside.append(1)
+                inside.pop()
+
+    threads = [threading.Thread(target=share) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for _ in range(200):
+        with door.alone:
+            met.append(len(inside))
+    stop.set()
+    for each in threads:
+        each.join(SOON)
+    assert met == [1] * 200
+    with door.alone:
+        pass
