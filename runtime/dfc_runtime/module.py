@@ -147,6 +147,7 @@ class Module:
         """Gives working memory back until the next call."""
         with self.state.alone:
             self._machinery.arena.free()
+            self._machinery.results.free()
 
     def close(self) -> None:
         """Waits for calls that run, and ends the driver. Afterwards no entry can be called; state can still be read

@@ -20,7 +20,7 @@ from dfc_runtime.calls.calls import Machinery
 from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.calls.gate import Gate, Queue
 from dfc_runtime.calls.hosts import Handler, Hosts
-from dfc_runtime.calls.memory import Arena, aligned, memory_limit, working_limit
+from dfc_runtime.calls.memory import Arena, ResultMemory, aligned, memory_limit, working_limit
 from dfc_runtime.calls.origin import Origin, sources_of
 from dfc_runtime.checkpoints.saving import Saver
 from dfc_runtime.dataclasses import dataclass
@@ -217,9 +217,8 @@ def _make(bundle: OpenBundle, state: State, gate: Gate, running: _Running, hosts
     image, limit = image_for(bundle, running.device), running.limit
     driver = make_driver(bundle, image, state, running.threads, limit, hosts, device=running.device)
     state.attach(driver.memory)
-    machinery = Machinery(
-        bundle.manifest, driver, state, gate, Arena(), running.call_limit, hosts, running.results_on_device
-    )
+    results, on_device = ResultMemory(), running.results_on_device
+    machinery = Machinery(bundle.manifest, driver, state, gate, Arena(), running.call_limit, hosts, results, on_device)
     try:
         return Module(machinery, _origin(bundle, running, image), saver)
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:

@@ -389,3 +389,13 @@ def test_closing_waits_for_calls_and_refuses_the_next_ones(model: Module) -> Non
     for thread in threads:
         thread.join(20)
     assert len(refused) == 4
+
+
+def test_large_results_of_two_calls_do_not_share_memory(model: Module) -> None:
+    x = np.ones((1 << 17, 4), "f4")
+    first, second = model.scale(x, 1).y, model.scale(x, 2).y
+    assert (first == 1).all() and (second == 2).all()
+    row = first[3]
+    del first
+    assert (model.scale(x, 3).y == 3).all()
+    assert (row == 1).all()

@@ -1,7 +1,7 @@
 """Calls of entries: feeds in, native code, results out.
 
 Assumes a driver and state that belong to the same manifest. Guarantees that nothing runs before all feeds are checked,
-that calls run concurrently only where their entries say so, and that results own their memory. What a call costs
+that calls run concurrently only where their entries say so, and that no two results share memory. What a call costs
 beyond native code is what stands in `scalar_call` and `tensor_call`; everything that is not needed each time is decided
 when the module is loaded, or once per combination of shapes.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from operator import itemgetter
 
 import numpy as np
@@ -23,7 +24,7 @@ from dfc_runtime.calls.faults import run_error
 from dfc_runtime.calls.frames import Frame, FrameLayout
 from dfc_runtime.calls.gate import Gate, Mode, Together
 from dfc_runtime.calls.hosts import Calling, Hosts
-from dfc_runtime.calls.memory import Arena, address_of
+from dfc_runtime.calls.memory import UNLIMITED, Arena, ResultMemory, address_of
 from dfc_runtime.calls.results import results_type
 from dfc_runtime.calls.sizes import Shape, plan, result_shape
 from dfc_runtime.dataclasses import dataclass
@@ -57,6 +58,7 @@ class Machinery:
     arena: Arena
     limit: int
     hosts: Hosts
+    results: ResultMemory
     results_on_device: bool = False
 
 
@@ -76,12 +78,12 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one combination of shapes comes to: dims, bytes of arena, shapes and types of the tensors to return, and the
-    dims by name."""
+    """What one combination of shapes comes to: dims, bytes of arena, shapes, types and bytes of the tensors to return,
+    and the dims by name."""
 
     dims: tuple[int, ...]
     arena: int
-    tensors: list[tuple[Shape, np.dtype[np.generic]]]
+    tensors: list[tuple[Shape, np.dtype[np.generic], int]]
     by_name: Mapping[str, int]
 
 
@@ -105,6 +107,9 @@ class EntryCall:
         self.native = machinery.driver.entry(number).call
         self.makers = tuple((numpy_dtype(r.dtype), bool(r.shape)) for r in entry.results)
         self.open = [(n, r) for n, r in enumerate(r for r in entry.results if r.shape) if r.most is not None]
+        self.large = UNLIMITED if self.open else ResultMemory.SMALLEST  # what is resized owns its memory
+        in_slots = [feed.is_tensor for feed in self.feeds if not feed.is_text]
+        self.first_tensor = in_slots.index(True) if True in in_slots else None
         self.plans: dict[tuple[object, ...], Plan] = {}
         self.wrap = self._wrapper()
 
@@ -164,7 +169,7 @@ class EntryCall:
             self._check_shapes(shapes)
             sizes = plan(self.entry, shapes, dims, self.machinery.limit, self.machinery.state.size)
             pairs = zip(self.makers, sizes.result_shapes, strict=True)
-            tensors = [(shape, dtype) for (dtype, is_tensor), shape in pairs if is_tensor]
+            tensors = [(shape, dtype, dtype.itemsize * prod(shape)) for (dtype, is_tensor), shape in pairs if is_tensor]
             arena = sizes.arena if self.memory is None else 0  # a device has its own
             call_plan = self.plans[key] = Plan(sizes.dims, arena, tensors, sizes.by_name)
         return call_plan
@@ -177,7 +182,7 @@ class EntryCall:
     def _on_device(self, plan: Plan, values: list[object]) -> list[DeviceArray]:
         """Likewise, in the memory of the device."""
         assert self.memory is not None
-        arrays = [DeviceArray(self.memory, shape, dtype) for shape, dtype in plan.tensors]
+        arrays = [DeviceArray(self.memory, shape, dtype) for shape, dtype, _ in plan.tensors]
         values += [tensor.slot for tensor in arrays]
         return arrays
 
@@ -185,13 +190,22 @@ class EntryCall:
         """Memory for the results that are tensors; their addresses go to the values for the slots."""
         arrays: list[Array] = []
         try:
-            for shape, dtype in plan.tensors:
-                tensor = _empty(shape, dtype)
+            for shape, dtype, size in plan.tensors:
+                if size < self.large:
+                    tensor = _empty(shape, dtype)
+                else:
+                    tensor = self.machinery.results.array(shape, dtype, size, self.first_address(values))
                 values.append(address_of(tensor))
                 arrays.append(tensor)
         except (MemoryError, ValueError):
             raise LimitError(f"there is no memory for the results of `{self.entry.name}`", code="E0905") from None
         return arrays
+
+    def first_address(self, values: Sequence[object]) -> int:
+        """That of the first feed that is a tensor; 0 if there is none."""
+        address = values[self.first_tensor] if self.first_tensor is not None else 0
+        assert isinstance(address, int)
+        return address
 
     def resize_results(self, plan: Plan, frame: Frame, tensors: Sequence[Array | DeviceArray]) -> None:
         """Gives results the shapes that the call has found out. Their elements begin where the memory for them does;
