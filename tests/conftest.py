@@ -7,9 +7,12 @@ import gc
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.warm_compiler import warm_compilers
 
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")  # the same examples each time, on however slow a machine
@@ -48,6 +51,23 @@ def pytest_collection_finish() -> None:
     arrays that they hold) only when there are a quarter as many objects as that, and look through all of it."""
     gc.collect()
     gc.freeze()
+
+
+LONGEST = 200
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test's name is kept a dozen times in each worker: no text of megabytes is part of it."""
+    long = [item.name for item in items if len(item.name) > LONGEST]
+    if long:
+        raise pytest.UsageError(f"the name of a test has over {LONGEST} characters, give it an id: {long[0][:100]}...")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compilers() -> Iterator[None]:
+    """Kernels for GPUs are compiled without the start of a compiler for each request."""
+    with warm_compilers():
+        yield
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,6 @@ from dfc_driver_cuda import libcuda
 from dfc_runtime.devices import newest
 from dfc_runtime.errors import DfcError
 from dfc_target_cuda.code.compile import check_installed
-
-HERE = Path(__file__).resolve().parent
 
 
 @cache
@@ -26,12 +23,11 @@ def missing() -> str:
     return ""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = [item for item in items if HERE in item.path.parents]
-    for item in here:
-        item.add_marker(pytest.mark.gpu)
-        if missing():
-            item.add_marker(pytest.mark.skip(reason=missing()))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Asked of what lies in this folder alone."""
+    item.add_marker(pytest.mark.gpu)
+    if missing():
+        item.add_marker(pytest.mark.skip(reason=missing()))
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from dfc_runtime.errors import FileError
 from tests.mpi.test_run_command import FEEDS, _run, _start, digest, new
 from tests.support.sweeping import few
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.timeout(150)]
 
 PROGRAM = """dfg 1
 

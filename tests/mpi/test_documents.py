@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.support.clusters import cluster_bundle
 from tests.support.corpus import ROOT
 from tests.support.documents import code_blocks
 from tests.support.mpi import run_ranks
 
-pytestmark = pytest.mark.xdist_group("mpi")
 PAGE = ROOT / "docs" / "DEPLOYMENT.md"
 DEPLOYMENT = """
 job ps tasks 1

@@ -12,7 +12,7 @@ from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
 from tests.mpi.test_run_command import _run
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 HANGING = """dfg 1
 

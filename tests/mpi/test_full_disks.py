@@ -18,7 +18,7 @@ from tests.mpi.test_aimed_kills import Job, _words, folder
 from tests.mpi.test_run_command import _of, _run, _start, digest, new
 from tests.support.sweeping import few
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.timeout(150)]
 __all__ = ["folder"]
 
 LARGEST_FILE = 100_000

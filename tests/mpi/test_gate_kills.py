@@ -6,7 +6,7 @@ import pytest
 
 from tests.gate import kills_ranks
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 
 def test_a_few_kills_and_signals_find_nothing() -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.mpi import run_ranks
-
-pytestmark = pytest.mark.xdist_group("mpi")
 
 
 def test_messages_of_any_type_arrive_unchanged_and_long_ones_in_pieces():

@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import dfc
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
 from tests.support.mpi import run_ranks
-
-pytestmark = pytest.mark.xdist_group("mpi")
 
 PROGRAM = """dfg 1
 

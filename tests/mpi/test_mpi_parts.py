@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.mpi.test_mpi_programs import PLACED, PROGRAM, REPLICATED, START
 from tests.support.clusters import cluster_bundle
 from tests.support.mpi import run_ranks
-
-pytestmark = pytest.mark.xdist_group("mpi")
 
 VALUES = """
 def values(module):

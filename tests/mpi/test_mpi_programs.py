@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.clusters import cluster_bundle
 from tests.support.mpi import run_ranks
-
-pytestmark = pytest.mark.xdist_group("mpi")
 
 PROGRAM = """dfg 1
 

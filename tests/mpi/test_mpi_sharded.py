@@ -6,12 +6,9 @@ import hashlib
 from inspect import getsource
 
 import numpy as np
-import pytest
 
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.mpi import ROOT, run_ranks
-
-pytestmark = pytest.mark.xdist_group("mpi")
 
 
 def digest(module):

@@ -16,7 +16,7 @@ from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
 from tests.support.mpi import ROOT
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 PROGRAM = """dfg 1
 

@@ -24,7 +24,7 @@ from tests.support.bundles import roles_of, with_role
 from tests.support.mpi import ROOT
 from tests.support.sweeping import few
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 PROGRAM = """dfg 1
 

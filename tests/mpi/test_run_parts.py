@@ -11,7 +11,7 @@ import pytest
 from dfc_runtime.checkpoints import store
 from tests.mpi.test_run_command import FEEDS, _run, prepared, train
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 VALUES = ["--fetch", "train/loss", "--fetch", "train/dw", "--feed", "x=x.npy", "--feed", "y=y.npy"]
 

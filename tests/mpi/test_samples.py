@@ -19,7 +19,7 @@ from tests.mpi.test_run_command import new
 from tests.support.corpus import ROOT
 from tests.support.sweeping import few
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timeout(120)]
 
 SAMPLES = ROOT / "samples"
 DATA = SAMPLES / "data" / "digits.npz"

@@ -20,7 +20,7 @@ from tests.mpi.test_run_command import FEEDS, _of, _start, _wait, digest, new, p
 from tests.support.mpi import ROOT
 from tests.support.sweeping import few
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 FOR_EVER = ["train", *FEEDS, "--steps", 10**7, "-n", 2]
 

@@ -10,7 +10,7 @@ import pytest
 import dfc
 from tests.mpi.test_run_command import DEPLOYMENT, FEEDS, PROGRAM, _run, prepared, train
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 LOOK = """
 readonly entry look() -> (steps: i64, total: f32) { return steps, sum(w) }

@@ -16,7 +16,7 @@ import pytest
 from dfc_runtime.distributed.launch import processes
 from tests.support.mpi import ROOT
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timeout(120)]
 
 BETWEEN_LOOKS = 0.001
 """Seconds: shorter than any moment that is waited for, and the ranks have the processor meanwhile."""

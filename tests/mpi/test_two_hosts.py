@@ -15,7 +15,7 @@ from tests.mpi.test_run_command import DEPLOYMENT, FEEDS, digest, new, prepared,
 from tests.support.mpi import MPIEXEC, ROOT
 from tests.support.two_hosts import Hosts, obstacle
 
-pytestmark = [pytest.mark.xdist_group("mpi"), pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.timeout(150)]
 
 DEADLINE = 8
 """Seconds: more than ranks need to start on a busy machine."""

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from dfc.ir.dims import Symbol
-from dfc_target_cuda.code import device_functions
 from dfc_target_cuda.code.compile import key_of
 from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.code.worker import needed
@@ -59,9 +58,14 @@ define linkonce_odr i64 @host_mulhi(i64 %a, i64 %b) {
 _warp = 1
 
 
+def _device_functions() -> Any:
+    """What loads numba, once there is a text to compile."""
+    return import_module("dfc_target_cuda.code.device_functions")
+
+
 def host_modules(key: TextKey) -> list[str]:
     """The device's modules, the kernel and the prelude functions that it calls, in the words of this host's LLVM."""
-    python, signature = device_functions.kernel_function(key)
+    python, signature = _device_functions().kernel_function(key)
     kernel = _host_words(_lowered(python, signature, "numba", {}))
     (symbol,) = _KERNEL.findall(kernel)
     return [kernel.replace(f"@{symbol}(", "@kernel("), *(_prelude_module(name) for name in needed(key.source))]
@@ -69,8 +73,8 @@ def host_modules(key: TextKey) -> list[str]:
 
 @cache
 def _prelude_module(name: str) -> str:
-    python, signature = device_functions.prelude_function(name)
-    symbol = {"abi_name": device_functions.SYMBOL + name}
+    python, signature = _device_functions().prelude_function(name)
+    symbol = {"abi_name": _device_functions().SYMBOL + name}
     return _host_words(_lowered(python, signature, "c", symbol))
 
 

@@ -8,7 +8,7 @@ one writes, that is an error. See `simulated_memory` for what else is one.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,7 +159,7 @@ class SimulatedDevice:
             raise ValueError(f"the code lacks the kernel {missing[0]}")
         return [functions[name] for name in names]
 
-    def _image(self, image: bytes) -> dict[str, Run]:
+    def _image(self, image: bytes) -> Mapping[str, Run]:
         if image.startswith(b".version"):
             present = {line.split(b"(")[0].decode() for line in image.split(_ENTRY)[1:]}
             return {name: run for name, run in control_kernels(self.handles).items() if name in present}

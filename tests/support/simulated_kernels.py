@@ -7,7 +7,8 @@ The kernels of the run half are written out here from what `control` says of the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,9 @@ Launcher = Callable[[Callable[..., None], int, int, Sequence[Any]], None]
 """Runs a function as so many blocks of so many threads on these arguments."""
 
 
-def text_kernels(source: str, warp: int, launch: Launcher = simulation.simulate) -> dict[str, Run]:
-    """The kernels of an image of text."""
+@lru_cache(32)
+def text_kernels(source: str, warp: int, launch: Launcher = simulation.simulate) -> Mapping[str, Run]:
+    """The kernels of an image of text; made once of an image that many devices and modules load."""
     names = _watched(dict(simulated_names(warp)))
     define(source, "<simulated image>", names)
     return {

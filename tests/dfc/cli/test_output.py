@@ -236,7 +236,6 @@ def test_what_was_printed_and_asserted_can_be_read(here: Path, shown: Shown) -> 
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.xdist_group("mpi")
 def test_what_ranks_say_is_shown(here: Path) -> None:
     pytest.importorskip("mpi4py")
     Path("spread.bundle").write_bytes(api.compile("line.dfg", deploy="line.deploy").to_bytes())

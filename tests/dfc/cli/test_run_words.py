@@ -54,7 +54,6 @@ def test_an_entry_that_no_launcher_passes_on_is_refused(folder: Path, spread: by
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.xdist_group("mpi")
 @pytest.mark.parametrize("name", ["-x.bundle", ":"])
 def test_a_bundle_of_a_strange_name_runs_on_ranks(name: str, folder: Path, spread: bytes) -> None:
     pytest.importorskip("mpi4py")

@@ -19,7 +19,6 @@ ROOT = Path(__file__).resolve().parents[4]
 PAGES = ROOT / "dfc" / "diagnostics" / "explanations"
 CODE = re.compile(r"\b[EW]\d{4}\b")
 LONGEST_PROSE = 900
-pytestmark = pytest.mark.xdist_group("explanations")
 
 
 def codes_of_the_source() -> list[str]:

@@ -54,7 +54,11 @@ def test_deeper_nesting_is_one_message(kind: str, depth: int) -> None:
     assert codes(DEEP[kind](depth)) == ["E0140"]
 
 
-@pytest.mark.parametrize("text", ["(" * 100_000, ")" * 100_000, "const A = " + "[{(" * 40_000])
+@pytest.mark.parametrize(
+    "text",
+    ["(" * 100_000, ")" * 100_000, "const A = " + "[{(" * 40_000],
+    ids=["opened", "closed", "of all kinds"],
+)
 def test_endless_brackets_are_one_message(text: str) -> None:
     assert len(codes(text)) == 1
 
@@ -80,11 +84,14 @@ def test_long_lists_are_no_nesting() -> None:
         ("const A = \0", "E0142"),
         ("const A = \ud800", "E0141"),
         ("# é\ud800", "E0141"),
-        ("#" * (SIZE_LIMIT + 1), "E0143"),
     ],
 )
 def test_what_is_no_text_is_one_message(text: str, code: str) -> None:
     assert codes(text) == [code]
+
+
+def test_text_over_the_limit_is_one_message() -> None:
+    assert codes("#" * (SIZE_LIMIT + 1)) == ["E0143"]
 
 
 def test_bytes_that_are_no_utf8_are_placed() -> None:

@@ -16,27 +16,31 @@ from dfc_target_cuda.code import compile as compiling
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.worker import needed
 from tests.dfc.bundle.test_disk_cache import files
+from tests.support.warm_compiler import VARIABLE, needs_numba, server
 from tests.targets.cuda.compile.code.test_compile import EXP
 
 PROGRAM = """
 import sys
 from dfc.bundle import disk_cache
 from dfc_target_cuda.code import assemble, compile, compiler_process
+from tests.support.warm_compiler import warm_compilers
 from tests.targets.cuda.compile.code.test_compile import EXP, SCALE
 
 def refuse(*_):
     raise SystemExit("compiled again")
 
-if sys.argv[1] == "kept":
-    compiler_process.CompilerProcess = assemble._run = refuse
-ptx = compile.ptx_module([EXP, SCALE], "compute_80")
+with warm_compilers():
+    if sys.argv[1] == "kept":
+        compiler_process.CompilerProcess = assemble._run = refuse
+    ptx = compile.ptx_module([EXP, SCALE], "compute_80")
 made = assemble.assemble(ptx, "sm_90")
 print(disk_cache.digest(ptx, made.code, repr(made.reports)))
 """
 
 
 def compiled(folder: str, how: str = "") -> str:
-    environment = {**os.environ, disk_cache.VARIABLE: folder, "PYTHONPATH": os.pathsep.join(sys.path)}
+    shared = {disk_cache.VARIABLE: folder, VARIABLE: server()}
+    environment = {**os.environ, **shared, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -91,8 +95,8 @@ print(*sorted({name.split(".")[0] for name in sys.modules} & {"numba", "numba_cu
 """
 
 
+@needs_numba
 def test_what_was_compiled_before_needs_neither_numba_nor_a_library(tmp_path: Path) -> None:
-    pytest.importorskip("numba.cuda")
     environment = {**os.environ, disk_cache.VARIABLE: str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", CACHED]
     told = [
@@ -101,9 +105,9 @@ def test_what_was_compiled_before_needs_neither_numba_nor_a_library(tmp_path: Pa
     assert told == ["\n", "\n"], "which a process of its own has, and only the first time"
 
 
+@needs_numba
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
 def test_code_is_the_same_with_and_without_and_is_made_once(tmp_path: Path) -> None:
-    pytest.importorskip("numba.cuda")
     folder = tmp_path / "cache"
     code = compiled(str(folder))
     assert code == compiled("0") == compiled(str(folder), "kept")

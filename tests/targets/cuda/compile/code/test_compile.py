@@ -15,12 +15,14 @@ from dfc.ir.dtypes import ALL, BOOL, F32, F64, DType
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code import compile as compiling
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
-from dfc_target_cuda.code.compile import prepared, ptx_module
+from dfc_target_cuda.code.compile import key_of, prepared, ptx_module
+from dfc_target_cuda.code.compiler_process import compile_texts
 from dfc_target_cuda.kernels.kernel_text import Geometry, KernelText
 from dfc_target_cuda.kernels.prelude import prelude
 from tests.support.sweeping import few
+from tests.support.warm_compiler import needs_numba
 
-pytest.importorskip("numba.cuda")
+pytestmark = needs_numba
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
 PLACE = "i = i64(i64(block_index() * block_size()) + thread())"
 
@@ -50,15 +52,17 @@ def test_entries_have_the_names_of_their_texts() -> None:
 
 
 def test_equal_texts_give_equal_bytes_whatever_was_compiled_before() -> None:
-    module = "tests.targets.cuda.compile.code.test_compile"
-    program = f"import {module} as t\n{{}}print(t.ptx_module([t.EXP, t.SCALE], 'compute_80'))"
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", program.format(before)], capture_output=True, text=True, check=True
-        ).stdout
-        for before in ("", "t.ptx_module([t.SCALE], 'compute_80')\n")
-    ]
-    assert outputs[0] == outputs[1] == ptx_module([EXP, SCALE], "compute_80") + "\n"
+    """One process compiles all of a request, the longest text first, so that each of these has been second."""
+    longer = text(
+        "k3", "a, b, d0", "b[i] = f32(f32(f32(a[i] * a[i]) * a[i]) * f32(a[i] * f32(a[i] * a[i])))", (F32, F32)
+    )
+    shorter = text("k3", "a", "a[i] = f32(0.0)", (F32,))
+    modules: list[str] = []
+    for before in ([], [longer], [shorter]):
+        ptx, _ = compile_texts([key_of(each) for each in (*before, EXP, SCALE)], "compute_80", {}, 1)
+        modules.append("\n".join(ptx[len(before) :]))
+    assert len(EXP.source) < len(SCALE.source) < len(longer.source) and len(shorter.source) < len(EXP.source)
+    assert modules[0] == modules[1] == modules[2]
 
 
 def test_wide_accesses_and_shared_memory_are_instructions() -> None:

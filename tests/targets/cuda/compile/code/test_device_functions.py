@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from dfc.kernels.errors import CodeGenerationError
-from dfc_target_cuda.code.device_functions import kernel_code
 from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.kernels.prelude import prelude
 from tests.support.cuda_simulator.names import define, simulated_names
@@ -186,6 +185,8 @@ def test_a_function_ends_where_it_returns() -> None:
     ],
 )
 def test_types_that_do_not_go_together_are_refused(body: str, why: str) -> None:
+    from dfc_target_cuda.code.device_functions import kernel_code  # which loads numba: not with all that is collected
+
     with pytest.raises(CodeGenerationError, match=why):
         kernel_code(key(body, ("f32", "f64", "u64"), 1), "compute_80")
 
@@ -255,13 +256,11 @@ def public(name: str) -> bool:
     return name.startswith(("to_", "philox_normal_", "philox_uniform_")) or name.split("_", 1)[1] in PUBLIC
 
 
-FUNCTIONS = [name for name in prelude.definitions() if public(name)]
-
-
 @pytest.mark.parametrize("part", few(range(8), 2))
 def test_functions_of_the_prelude_have_the_bits_of_their_text(part: int) -> None:
-    assert len(FUNCTIONS) > 150
-    for name in FUNCTIONS[part::8]:
+    functions = [name for name in prelude.definitions() if public(name)]
+    assert len(functions) > 150
+    for name in functions[part::8]:
         definition = prelude.definitions()[name]
         result = definition.returns
         kinds = [each.annotation.id for each in definition.args.args]

@@ -1,6 +1,5 @@
 """The process that compiles: what it is asked, what it answers, and that nothing else decides on code."""
 
-import io
 import json
 import subprocess
 import sys
@@ -10,12 +9,21 @@ import pytest
 
 from dfc.kernels.errors import CodeGenerationError
 from dfc_runtime.errors import UnsupportedError
-from dfc_target_cuda.code import compiler_process, worker
+from dfc_target_cuda.code import compiler_process
 from dfc_target_cuda.code.compiler_process import begun, compile_texts
 from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.code.worker import needed
+from tests.support.warm_compiler import WarmProcess, needs_numba
 
-pytest.importorskip("numba.cuda")
+pytestmark = needs_numba
+CompilerProcess = compiler_process.CompilerProcess
+"""That of the product, in whose place there is another one while tests run."""
+
+
+@pytest.fixture
+def cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request starts a process of its own, as in the product."""
+    monkeypatch.setattr(compiler_process, "CompilerProcess", CompilerProcess)
 
 
 def key(body: str) -> TextKey:
@@ -27,22 +35,24 @@ ADD, EXP = key("a[thread()] = f32(a[0] + f32(2))"), key("a[thread()] = f32_exp(a
 
 def test_a_text_needs_what_it_calls_and_what_that_calls() -> None:
     assert needed(ADD.source) == []
-    found = needed(EXP.source)
-    assert found == sorted(found) and {"f32_exp", "f32_scale"} <= set(found)
-    assert "f64_exp" not in found and "f32_fma" not in found, "not of the prelude's text"
+    names = needed(EXP.source)
+    assert names == sorted(names) and {"f32_exp", "f32_scale"} <= set(names)
+    assert "f64_exp" not in names and "f32_fma" not in names, "not of the prelude's text"
 
 
 def test_code_is_the_same_in_company_and_with_known_functions() -> None:
-    (alone,), made = compile_texts([EXP], "compute_80", {}, 1)
-    assert sorted(made) == needed(EXP.source)
+    (alone,), library = compile_texts([EXP], "compute_80", {}, 1)
+    assert sorted(library) == needed(EXP.source)
     texts = [key(f"a[thread()] = f32(a[0] + f32({number}))") for number in range(12)]
-    several, more = compile_texts([*texts, EXP], "compute_80", made, 2)
+    several, more = compile_texts([*texts, EXP], "compute_80", library, 2)
     assert several[-1] == alone and not more
     assert compile_texts(texts[::-1], "compute_80", {}, 2)[0] == several[-2::-1]
 
 
 def test_what_configures_numba_decides_on_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nor does it matter whether the process is one that has compiled nothing before."""
     expected = compile_texts([ADD], "compute_80", {}, 1)
+    monkeypatch.setattr(compiler_process, "CompilerProcess", CompilerProcess)
     for name, value in (("NUMBA_ENABLE_CUDASIM", "1"), ("NUMBA_OPT", "0"), ("PYTHONHASHSEED", "7")):
         monkeypatch.setenv(name, value)
     (tmp_path / ".numba_config.yaml").write_text("opt: 0\n")
@@ -63,18 +73,19 @@ def test_a_missing_library_is_an_answer_that_becomes_a_message(monkeypatch: pyte
     program = f"""import io, sys
 sys.modules["cuda.bindings.nvjitlink"] = None
 from dfc_target_cuda.code import worker
-made = io.BytesIO()
-worker.serve(io.BytesIO({json.dumps(request).encode()!r}), made, "compute_80")
-print(made.getvalue().decode())
+replies = io.BytesIO()
+worker.serve(io.BytesIO({json.dumps(request).encode()!r}), replies, "compute_80")
+print(replies.getvalue().decode())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     answer = json.loads(done.stdout)
     assert "nvjitlink" in answer["missing"]
-    monkeypatch.setattr(compiler_process.CompilerProcess, "ask", lambda *_: done.stdout.encode())
+    monkeypatch.setattr(WarmProcess, "ask", lambda *_: done.stdout.encode())
     with pytest.raises(UnsupportedError, match=r"E1004.*nvjitlink.*pip install 'dfc\[cuda\]'"):
         compile_texts([ADD], "compute_80", {}, 1)
 
 
+@pytest.mark.usefixtures("cold")
 def test_a_worker_that_breaks_is_told_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler_process, "WORKER", "no_such_module")
     with pytest.raises(CodeGenerationError, match=r"ended with 1: .*No module named no_such_module"):
@@ -82,26 +93,27 @@ def test_a_worker_that_breaks_is_told_with_its_words(monkeypatch: pytest.MonkeyP
 
 
 def test_an_answer_to_no_texts_is_empty() -> None:
-    made = io.BytesIO()
-    request = {"texts": [], "known": {}, "at_once": 1}
-    worker.serve(io.BytesIO(json.dumps(request).encode()), made, "compute_80")
-    assert json.loads(made.getvalue()) == {"ptx": [], "made": {}}
+    (ptx, library) = compile_texts([], "compute_80", {}, 1)
+    assert (ptx, library) == ([], {})
 
 
+@pytest.mark.usefixtures("cold")
 def test_a_process_that_began_before_is_asked_and_one_that_is_not_asked_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[compiler_process.CompilerProcess] = []
-    plain = compiler_process.CompilerProcess.__init__
+    processes: list[compiler_process.CompilerProcess] = []
+    plain = CompilerProcess.__init__
 
     def count(self: compiler_process.CompilerProcess, architecture: str) -> None:
         plain(self, architecture)
-        made.append(self)
+        processes.append(self)
 
-    monkeypatch.setattr(compiler_process.CompilerProcess, "__init__", count)
+    monkeypatch.setattr(CompilerProcess, "__init__", count)
     with begun("compute_80"), begun("compute_90"):
         (ptx,), _ = compile_texts([ADD], "compute_80", {}, 1)
-        assert ".target sm_80" in ptx and len(made) == 2
-        ends = [one._process.poll() for one in made]
+        assert ".target sm_80" in ptx and len(processes) == 2
+        ends = [one._process.poll() for one in processes]
         assert ends == [0, None]
-    assert made[1]._process.poll() == -9 and not Path(made[1]._folder.name).exists()
-    compile_texts([ADD], "compute_80", {}, 1)
-    assert len(made) == 3
+    assert processes[1]._process.poll() == -9 and not Path(processes[1]._folder.name).exists()
+    monkeypatch.setattr(compiler_process, "WORKER", "no_such_module")
+    with pytest.raises(CodeGenerationError):
+        compile_texts([ADD], "compute_80", {}, 1)
+    assert len(processes) == 3, "none is asked twice"

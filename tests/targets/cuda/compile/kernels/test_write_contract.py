@@ -18,6 +18,7 @@ from tests.dfc.kernels.test_operand_maps import windows
 from tests.support.cuda_simulator.names import simulated_names
 from tests.support.kernel_texts import blocks_of, interpret, run_text
 from tests.support.sweeping import few
+from tests.support.warm_compiler import needs_numba
 from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
 from tests.targets.cpu.test_lower_contract import Maker, plain
 from tests.targets.cpu.test_lower_map import sample
@@ -172,6 +173,7 @@ def test_nothing_is_written_after_a_fault() -> None:
         assert np.all(arrays[2] == 9)
 
 
+@needs_numba
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
 @pytest.mark.parametrize(
     ("sizes", "dtype", "turned", "most"),
@@ -189,7 +191,6 @@ def test_nothing_is_written_after_a_fault() -> None:
 def test_products_take_16_byte_accesses_and_no_stack(
     sizes: tuple[int | None, int, int], dtype: DType, turned: bool, most: int
 ) -> None:
-    pytest.importorskip("numba.cuda")
     schedule = dataclasses.replace(DEVICE, tensor_cores=False)
     text = write_kernel(fixed(sizes, dtype, F32, False, turned, False), "k0", schedule, guarded=True)
     ptx = ptx_module([text], "compute_80")

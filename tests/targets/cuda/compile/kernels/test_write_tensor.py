@@ -18,6 +18,7 @@ from tests.support.cuda_simulator.names import define, simulated_names
 from tests.support.cuda_simulator.simulation import simulate
 from tests.support.kernel_texts import interpret, run_text
 from tests.support.sweeping import few
+from tests.support.warm_compiler import needs_numba
 from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
 from tests.targets.cpu.test_lower_contract import Maker, plain
 from tests.targets.cuda.compile.kernels.test_write_contract import LAYOUTS, fixed, operands
@@ -111,6 +112,7 @@ def k0(a, b, c):
     np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32))[:, :8])
 
 
+@needs_numba
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
 @pytest.mark.parametrize(
     ("sizes", "dtype", "turned", "most"),
@@ -126,7 +128,6 @@ def k0(a, b, c):
 def test_code_is_instructions_of_tensor_cores(
     sizes: tuple[int | None, int, int], dtype: DType, turned: bool, most: int
 ) -> None:
-    pytest.importorskip("numba.cuda")
     ptx = ptx_module(
         [write_kernel(fixed(sizes, dtype, F32, False, turned, False), "k0", DEVICE, guarded=True)], "compute_80"
     )

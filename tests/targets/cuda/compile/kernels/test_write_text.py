@@ -17,6 +17,7 @@ from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.golden import Case, check_case, read_cases
 from tests.support.programs import KernelMaker
 from tests.support.sweeping import few
+from tests.support.warm_compiler import needs_numba
 from tests.targets.cpu.test_lower_map import binary
 from tests.targets.cpu.test_lower_ordered import scan, scatter
 from tests.targets.cpu.test_lower_reduce import reduction, whole
@@ -72,10 +73,10 @@ def test_every_kernel_here_is_printed() -> None:
     assert {case.name for case in CASES} == set(KERNELS)
 
 
+@needs_numba
 @pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
 @pytest.mark.parametrize("name", few(KERNELS, 4))
 def test_machine_code_has_wide_accesses_and_no_stack(name: str) -> None:
-    pytest.importorskip("numba.cuda")
     text = write_kernel(KERNELS[name](), "k0", DEVICE, guarded=True)
     ptx = ptx_module([text], "compute_80")
     for access in ("ld", "st"):

@@ -1,6 +1,7 @@
 """The names of kernel text: the same for device and simulation, and with the bits of the CPU target."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,17 +9,20 @@ import pytest
 from dfc.ir.dtypes import BF16, F16, F32, F64
 from dfc.ops.creation.philox import numbers
 from dfc_target_cpu.machine import detect_host
-from dfc_target_cuda.code import device_functions
 from tests.support.cpu_math import ArrayMath
 from tests.support.cuda_simulator.names import simulated_names
 
 HOST = detect_host()
-SIMULATED = simulated_names(4)
 KEY = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
 DRAW = 0x1_0000_0003
 FORMATS = {"f32": ("float", np.float32, np.uint32), "f64": ("double", np.float64, np.uint64)}
 FRACTIONS = {"f32": 23, "f64": 52, "f16": 10, "bf16": 7}
 FUNCTIONS = ["exp", "log", "log1p", "tanh", "erf", "sin", "cos", "pow", "sqrt", "rsqrt", "floor", "ceil", "round"]
+
+
+def prelude() -> dict[str, Any]:
+    """The names of kernel text in Python, for warps of four lanes."""
+    return simulated_names(4)
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +59,7 @@ def test_functions_have_the_bits_of_the_cpu_target(form: str, name: str) -> None
     operands = pairs(kind, bits) if name == "pow" else [samples(kind, bits, 1)]
     assert HOST is not None
     expected = ArrayMath(HOST, name, element, 4)(*operands)
-    found = np.array([SIMULATED[f"{form}_{name}"](*point) for point in zip(*operands, strict=True)], kind)
+    found = np.array([prelude()[f"{form}_{name}"](*point) for point in zip(*operands, strict=True)], kind)
     same = (expected.view(bits) == found.view(bits)) | (np.isnan(expected) & np.isnan(found))
     assert same.all(), [(o[~same][:3], expected[~same][:3], found[~same][:3]) for o in operands]
 
@@ -67,7 +71,7 @@ def test_floor_division_and_remainder_are_those_of_numpy(form: str) -> None:
     b = np.random.default_rng(6).permutation(a)
     for x, y in zip(a, b, strict=True):
         for name, known in (("mod", np.remainder), ("floordiv", np.floor_divide)):
-            found, expected = SIMULATED[f"{form}_{name}"](x, y), known(x, y)
+            found, expected = prelude()[f"{form}_{name}"](x, y), known(x, y)
             assert found == expected or (np.isnan(found) and np.isnan(expected)), (name, x, y)
             if expected == 0:
                 assert np.signbit(found) == np.signbit(expected), (name, x, y)
@@ -82,23 +86,23 @@ def test_integers_wrap_and_floor_as_in_numpy(kind: str) -> None:
     for x in edges:
         for y in edges:
             for name, known in (("minimum", np.minimum), ("maximum", np.maximum)):
-                assert SIMULATED[f"{kind}_{name}"](x, y) == known(numpy(x), numpy(y))
+                assert prelude()[f"{kind}_{name}"](x, y) == known(numpy(x), numpy(y))
             quotient, rest = (0, 0) if y == 0 else divmod(x, y)
-            assert SIMULATED[f"{kind}_floordiv"](x, y) == SIMULATED[kind](quotient)
-            assert SIMULATED[f"{kind}_mod"](x, y) == rest
-            assert SIMULATED[f"{kind}_pow"](x, y) == SIMULATED[kind](pow(x, y % (1 << limits.bits), 1 << limits.bits))
-        assert SIMULATED[f"{kind}_abs"](x) == SIMULATED[kind](abs(x))
-        assert SIMULATED[f"{kind}_sign"](x) == (x > 0) - (x < 0)
+            assert prelude()[f"{kind}_floordiv"](x, y) == prelude()[kind](quotient)
+            assert prelude()[f"{kind}_mod"](x, y) == rest
+            assert prelude()[f"{kind}_pow"](x, y) == prelude()[kind](pow(x, y % (1 << limits.bits), 1 << limits.bits))
+        assert prelude()[f"{kind}_abs"](x) == prelude()[kind](abs(x))
+        assert prelude()[f"{kind}_sign"](x) == (x > 0) - (x < 0)
 
 
 def test_casts_to_integers_saturate() -> None:
     for kind, least, most in (("i8", -128, 127), ("u64", 0, 2**64 - 1), ("i64", -(2**63), 2**63 - 1), ("u8", 0, 255)):
         for form, real in (("f32", np.float32), ("f64", np.float64)):
-            cast = SIMULATED[f"to_{kind}_from_{form}"]
+            cast = prelude()[f"to_{kind}_from_{form}"]
             values = (-np.inf, -1e30, -1.5, -0.5, 0.0, 1.9, 100.7, 1e30, np.inf, np.nan)
             expected = [least, least, max(least, -1), 0, 0, 1, 100, most, most, 0]
             assert [cast(real(value)) for value in values] == expected, (kind, form)
-    assert SIMULATED["to_u64_from_f64"](np.float64(2.0**63 + 2.0**40)) == 2**63 + 2**40
+    assert prelude()["to_u64_from_f64"](np.float64(2.0**63 + 2.0**40)) == 2**63 + 2**40
 
 
 def test_halves_round_once_to_even() -> None:
@@ -106,11 +110,11 @@ def test_halves_round_once_to_even() -> None:
     single = samples(np.float32, np.uint32, 8)
     for dtype in (F16, BF16):
         for x in wide:
-            found, expected = SIMULATED[f"to_{dtype}_from_f64"](x), float(x.astype(dtype.numpy))
+            found, expected = prelude()[f"to_{dtype}_from_f64"](x), float(x.astype(dtype.numpy))
             if dtype is F16:  # ml_dtypes goes by way of f32 for bf16
                 assert found == expected or np.isnan(x), x
         for x in single:
-            found, expected = SIMULATED[f"{dtype}_round"](x), float(x.astype(dtype.numpy))
+            found, expected = prelude()[f"{dtype}_round"](x), float(x.astype(dtype.numpy))
             assert found == expected or (np.isnan(found) and np.isnan(x)), x
 
 
@@ -119,13 +123,15 @@ def test_random_numbers_are_those_of_the_definition() -> None:
         uniform = numbers("uniform", dtype, (64,), KEY, DRAW)
         normal = numbers("normal", dtype, (64,), KEY, DRAW).astype(np.float64)
         for element in range(64):
-            assert SIMULATED[f"philox_uniform_{dtype}"](element, *KEY, DRAW) == float(uniform[element])
-            found = float(SIMULATED[f"philox_normal_{dtype}"](element, *KEY, DRAW))
+            assert prelude()[f"philox_uniform_{dtype}"](element, *KEY, DRAW) == float(uniform[element])
+            found = float(prelude()[f"philox_normal_{dtype}"](element, *KEY, DRAW))
             assert (
                 abs(found - normal[element]) <= 8 * 2.0 ** -{"f32": 23, "f64": 52, "f16": 10, "bf16": 7}[dtype.name] * 4
             )
 
 
 def test_device_and_simulation_have_the_same_names() -> None:
+    from dfc_target_cuda.code import device_functions  # which loads numba: not with all that is collected
+
     both = {name for name in device_functions.names() if not name.startswith("_")} - {"min", "max"}  # which Python has
-    assert both == {name for name in SIMULATED if not name.startswith("__")}
+    assert both == {name for name in prelude() if not name.startswith("__")}
