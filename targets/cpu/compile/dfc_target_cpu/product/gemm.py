@@ -9,9 +9,10 @@ last multiply-add, on the thread that made it.
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, NULL, TRUE, i64, zero
+from dfc_target_cpu.product.gemm_block import gemm_block
 from dfc_target_cpu.product.gemm_dot import dot_heights, dot_rows, swapped_epilogue
-from dfc_target_cpu.product.gemm_kernel import KERNEL_PARAMETERS, gemm_kernel
-from dfc_target_cpu.product.gemm_pack import Panels, pack_any, pack_columns, pack_rows
+from dfc_target_cpu.product.gemm_pack import pack_any, pack_columns, pack_rows
+from dfc_target_cpu.product.gemm_pack_left import pack_left_columns, pack_left_rows
 from dfc_target_cpu.product.gemm_shape import GemmShape
 
 GEMM_PARAMETERS = (
@@ -40,12 +41,10 @@ height agree in their bits."""
 
 _STREAM_DEPTH = 32
 _FAR_BYTES = 512 << 10
-
-_BLOCK_PARAMETERS = (
-    *KERNEL_PARAMETERS[:8],
-    *(Parameter("i64", x) for x in ("rows", "columns", "most", "packed")),
-    Parameter("i1", "accumulate"),
-)
+_WIDE = 48
+"""Columns from which on packing of A is little beside the product."""
+_LARGE = 1 << 18
+"""Elements of B that are too many for each part to pack by itself."""
 
 
 def gemm(module: ModuleText, shape: GemmShape) -> str:
@@ -105,13 +104,7 @@ class _Driver:
         self._dots(row0, row1, column0, column1)
         f.branch(done)
         f.begin(tiles)
-        pack = f.select(contiguous, self._pays_to_pack(rows), TRUE)
-        few = f.icmp("sle", rows, i64(self.shape.few_rows))
-        most = f.select(few, i64(self.shape.wide), i64(self.shape.vectors))
-        step_n = f.select(pack, self._even_step(columns, self.shape.nc, self.shape.lanes), columns)
-        with f.counted_loop(column0, column1, step_n, "jc") as jc:
-            width = f.minimum(step_n, f.sub(column1, jc.index))
-            self._column_block(row0, row1, jc.index, width, most, pack)
+        self._tiles(row0, row1, column0, column1, contiguous)
         f.branch(done)
         f.begin(done)
         f.ret()
@@ -143,7 +136,7 @@ class _Driver:
         f, arg = self.f, self.f.argument
         tall = f.icmp("sge", arg("m"), f.mul(arg("parts"), i64(2 * self.shape.rows)))
         wide = f.icmp("slt", arg("n"), f.mul(arg("parts"), i64(2 * self.shape.vectors * self.shape.lanes)))
-        large = f.icmp("sgt", f.mul(arg("k"), arg("n")), i64(self.shape.kc * self.shape.kc // 4))
+        large = f.icmp("sgt", f.mul(arg("k"), arg("n")), i64(_LARGE))
         by_rows = f.select(tall, f.bit_or(wide, f.bit_xor(large, TRUE)), FALSE)
         row0, row1 = self._share(arg("m"), 2, by_rows)
         column0, column1 = self._share(arg("n"), self.shape.lanes, f.bit_xor(by_rows, TRUE))
@@ -159,15 +152,27 @@ class _Driver:
             bounds.append(f.minimum(f.mul(share, i64(unit)), extent))
         return f.select(parts, bounds[0], i64(0)), f.select(parts, bounds[1], extent)
 
-    def _pays_to_pack(self, rows: Value) -> Value:
-        """B read in place suits small problems; far-apart rows cost too many pages and cache conflicts otherwise."""
-        f = self.f
-        return f.select(self._far(), f.icmp("sge", rows, i64(4 * self.shape.rows)), FALSE)
+    def _packs(self, rows: Value, columns: Value, contiguous: Value) -> tuple[Value, Value]:
+        """Whether A and B are packed. B read in place suits small problems; far-apart rows cost too many pages and
+        cache conflicts otherwise. So do columns of A, where a row reads another line at each step."""
+        f, arg, shape = self.f, self.f.argument, self.shape
+        if shape.always_packs:
+            right = f.icmp("sge", rows, i64(4 * shape.rows))
+        else:
+            right = f.select(self._far(), f.icmp("sge", rows, i64(4 * shape.rows)), FALSE)
+        right = f.select(contiguous, right, TRUE)
+        wide = f.icmp("sge", columns, i64(_WIDE))
+        tall = f.icmp("sgt", rows, i64(shape.few_rows))
+        turned = f.bit_and(f.icmp("eq", arg("a_rs"), i64(1)), f.icmp("ne", arg("a_cs"), i64(1)))
+        left = turned
+        if shape.always_packs:
+            left = f.bit_or(turned, f.bit_and(f.icmp("eq", arg("a_cs"), i64(1)), right))
+        return f.bit_and(f.bit_and(wide, tall), left), right
 
-    def _even_step(self, extent: Value, most: int, unit: int) -> Value:
+    def _even_step(self, extent: Value, most: Value, unit: int) -> Value:
         """The step that cuts an extent into the fewest blocks of at most `most`, nearly equal, in whole units."""
         f = self.f
-        blocks = f.udiv(f.add(extent, i64(most - 1)), i64(most))
+        blocks = f.udiv(f.add(extent, f.sub(most, i64(1))), most)
         units = f.udiv(f.add(extent, i64(unit - 1)), i64(unit))
         return f.mul(f.udiv(f.sub(f.add(units, blocks), i64(1)), blocks), i64(unit))
 
@@ -180,30 +185,44 @@ class _Driver:
                 f.store(zero(element), f.gep(element, start, column.index))
         self._finish(TRUE, row0, f.sub(row1, row0), column0, f.sub(column1, column0))
 
-    def _column_block(self, row0: Value, row1: Value, column0: Value, width: Value, most: Value, pack: Value) -> None:
+    def _tiles(self, row0: Value, row1: Value, column0: Value, column1: Value, contiguous: Value) -> None:
+        """Blocks of k, of columns, of rows. A block of all rows is packed once for all columns; columns then go in
+        blocks that stay in the cache, as nothing but these rows reads them."""
         f, arg, shape = self.f, self.f.argument, self.shape
-        step_k = self._depth(row1, row0, pack)
-        with f.counted_loop(i64(0), arg("k"), step_k, "pc") as pc:
+        rows, columns = f.sub(row1, row0), f.sub(column1, column0)
+        left, right = self._packs(rows, columns, contiguous)
+        most = f.select(f.icmp("sle", rows, i64(shape.few_rows)), i64(shape.wide), i64(shape.vectors))
+        is_one = f.icmp("sle", rows, i64(shape.mc))
+        widest = f.select(is_one, i64(shape.narrow), i64(shape.nc))
+        step_n = f.select(right, self._even_step(columns, widest, shape.lanes), columns)
+        step_m, step_k = self._even_step(rows, i64(shape.mc), 2), self._depth(rows, right)
+        with f.counted_loop(i64(0), arg("k"), step_k, "pc") as pc, f.counted_loop(column0, column1, step_n, "jc") as jc:
             depth = f.minimum(step_k, f.sub(arg("k"), pc.index))
-            at = f.add(f.mul(pc.index, arg("b_rs")), f.mul(column0, arg("b_cs")))
-            b = f.gep(shape.element, arg("b"), at)
-            with f.when(pack, "pack"):
+            width = f.minimum(step_n, f.sub(column1, jc.index))
+            b = f.gep(shape.element, arg("b"), f.add(f.mul(pc.index, arg("b_rs")), f.mul(jc.index, arg("b_cs"))))
+            with f.when(right, "pack"):
                 self._pack(b, depth, width, most)
-            going_on = f.icmp("sgt", pc.index, i64(0))
-            accumulate = f.bit_or(arg("accumulate"), going_on)
+            accumulate = f.bit_or(arg("accumulate"), f.icmp("sgt", pc.index, i64(0)))
             last = f.icmp("sge", f.add(pc.index, step_k), arg("k"))
-            step_m = self._even_step(f.sub(row1, row0), shape.mc, 2)
+            is_new = f.bit_or(f.bit_xor(is_one, TRUE), f.icmp("eq", jc.index, column0))
             with f.counted_loop(row0, row1, step_m, "ic") as ic:
-                rows = f.minimum(step_m, f.sub(row1, ic.index))
-                self._block(ic.index, rows, pc.index, depth, column0, width, (most, pack, b, accumulate))
-                self._finish(last, ic.index, rows, column0, width)
+                height = f.minimum(step_m, f.sub(row1, ic.index))
+                a = f.gep(shape.element, arg("a"), f.add(f.mul(ic.index, arg("a_rs")), f.mul(pc.index, arg("a_cs"))))
+                with f.when(f.bit_and(left, is_new), "pack.left"):
+                    self._pack_left(a, depth, height)
+                c = f.gep(shape.element, arg("c"), f.add(f.mul(ic.index, arg("c_rs")), jc.index))
+                operands = [f.select(left, self._left_block(), a), arg("a_rs"), arg("a_cs")]
+                operands += [f.select(right, arg("workspace"), b), arg("b_rs"), c, arg("c_rs"), depth]
+                name = gemm_block(self.module, shape)
+                f.call(name, "void", [*operands, height, width, most, left, right, accumulate])
+                self._finish(last, ic.index, height, jc.index, width)
 
-    def _depth(self, row1: Value, row0: Value, pack: Value) -> Value:
+    def _depth(self, rows: Value, pack: Value) -> Value:
         """Few rows make one pass over B in place: shallow blocks, so that it is read in as few pages as possible."""
         f = self.f
-        streaming = f.icmp("slt", f.sub(row1, row0), i64(4 * self.shape.rows))
+        streaming = f.icmp("slt", rows, i64(4 * self.shape.rows))
         shallow = f.select(f.select(pack, FALSE, streaming), self._far(), FALSE)
-        return f.select(shallow, i64(_STREAM_DEPTH), i64(self.shape.kc))
+        return f.select(shallow, i64(_STREAM_DEPTH), self._even_step(f.argument("k"), i64(self.shape.kc), 4))
 
     def _far(self) -> Value:
         """Whether the rows of B that belong to one block of k are spread over much memory."""
@@ -224,25 +243,20 @@ class _Driver:
             f.branch(done)
         f.begin(done)
 
-    def _block(
-        self,
-        row: Value,
-        rows: Value,
-        k: Value,
-        depth: Value,
-        column: Value,
-        width: Value,
-        rest: tuple[Value, Value, Value, Value],
-    ) -> None:
-        f, arg, element = self.f, self.f.argument, self.shape.element
-        most, pack, b, accumulate = rest
-        a = f.gep(element, arg("a"), f.add(f.mul(row, arg("a_rs")), f.mul(k, arg("a_cs"))))
-        c = f.gep(element, arg("c"), f.add(f.mul(row, arg("c_rs")), column))
-        source = f.select(pack, arg("workspace"), b)
-        packed = f.cast("zext", pack, "i64")
-        operands = [a, arg("a_rs"), arg("a_cs"), source, arg("b_rs"), c, arg("c_rs"), depth]
-        name = gemm_block(self.module, self.shape)
-        f.call(name, "void", [*operands, rows, width, most, packed, accumulate])
+    def _pack_left(self, a: Value, depth: Value, rows: Value) -> None:
+        f, arg = self.f, self.f.argument
+        along_k, along_m, done = f.label("along.k"), f.label("along.m"), f.label("packed")
+        f.branch_if(f.icmp("eq", arg("a_cs"), i64(1)), along_k, along_m)
+        for label, build, stride in ((along_k, pack_left_rows, "a_rs"), (along_m, pack_left_columns, "a_cs")):
+            f.begin(label)
+            operands = [self._left_block(), a, arg(stride), depth, rows]
+            f.call(build(self.module, self.shape), "void", operands)
+            f.branch(done)
+        f.begin(done)
+
+    def _left_block(self) -> Value:
+        """Where the packed block of A lies."""
+        return self.f.gep("i8", self.f.argument("workspace"), i64(self.shape.left_offset))
 
     def _finish(self, last: Value, row: Value, rows: Value, column: Value, width: Value) -> None:
         f, arg = self.f, self.f.argument
@@ -250,68 +264,3 @@ class _Driver:
         with f.when(has_epilogue, "epilogue"):
             bounds = [row, f.add(row, rows), column, f.add(column, width)]
             f.call_pointer(arg("epilogue"), "void", [arg("frame"), *bounds])
-
-
-def gemm_block(module: ModuleText, shape: GemmShape) -> str:
-    """Panels and tiles of one block."""
-    name = f"gemm_block_{shape.element}"
-    return module.define(name, lambda: _Block(module, name, shape).build())
-
-
-class _Block:
-    """Loops over the panels of B and, inside, over the row tiles; each pair is one kernel call."""
-
-    def __init__(self, module: ModuleText, name: str, shape: GemmShape) -> None:
-        self.module, self.shape = module, shape
-        self.f = module.function(name, "void", _BLOCK_PARAMETERS, attributes="nounwind noinline")
-
-    def build(self) -> FunctionText:
-        f, arg, shape = self.f, self.f.argument, self.shape
-        panels = Panels(f, shape, arg("columns"), arg("most"))
-        is_packed = f.icmp("ne", arg("packed"), i64(0))
-        with f.counted_loop(i64(0), panels.count, hint="panel") as panel:
-            start, vectors = panels.panel(panel.index)
-            column = f.mul(start, i64(shape.lanes))
-            width = f.mul(vectors, i64(shape.lanes))
-            offset = f.select(is_packed, f.mul(column, arg("k")), column)
-            b = f.gep(shape.element, arg("b"), offset)
-            b_rs = f.select(is_packed, width, arg("b_rs"))
-            beyond = f.sub(f.add(column, width), arg("columns"))
-            last = f.sub(i64(shape.lanes), f.maximum(beyond, i64(0)))
-            self._tiles(vectors, b, b_rs, f.gep(shape.element, arg("c"), column), last)
-        f.ret()
-        return f
-
-    def _tiles(self, vectors: Value, b: Value, b_rs: Value, c: Value, last: Value) -> None:
-        """Even heights as equal as they can be; an odd row comes last, alone."""
-        f, arg = self.f, self.f.argument
-        pairs = f.lshr(arg("rows"), i64(1))
-        highest = i64(self.shape.rows // 2)
-        even_tiles = f.udiv(f.add(pairs, i64(self.shape.rows // 2 - 1)), highest)
-        safe = f.maximum(even_tiles, i64(1))
-        base, extra = f.udiv(pairs, safe), f.urem(pairs, safe)
-        tiles = f.add(even_tiles, f.bit_and(arg("rows"), i64(1)))
-        with f.counted_loop(i64(0), tiles, hint="tile") as tile:
-            number = tile.index
-            row = f.shl(f.add(f.mul(base, number), f.minimum(number, extra)), i64(1))
-            higher = f.cast("zext", f.icmp("slt", number, extra), "i64")
-            even_height = f.shl(f.add(base, higher), i64(1))
-            height = f.minimum(f.maximum(even_height, i64(1)), f.sub(arg("rows"), row))
-            a = f.gep(self.shape.element, arg("a"), f.mul(row, arg("a_rs")))
-            at = f.gep(self.shape.element, c, f.mul(row, arg("c_rs")))
-            self._dispatch(height, vectors, [a, arg("a_rs"), arg("a_cs"), b, b_rs, at, arg("c_rs"), arg("k"), last])
-
-    def _dispatch(self, height: Value, vectors: Value, operands: list[Value]) -> None:
-        f = self.f
-        done, impossible = f.label("done"), f.label("impossible")
-        cases = [(16 * v + r, f.label("tile"), (r, v)) for r, v in self.shape.tiles()]
-        choice = f.add(f.shl(vectors, i64(4)), height)
-        f.switch(choice, impossible, [(number, label) for number, label, _ in cases])
-        for _, label, (rows, columns) in cases:
-            f.begin(label)
-            kernel = gemm_kernel(self.module, self.shape, rows, columns)
-            f.call(kernel, "void", [*operands, f.argument("accumulate")])
-            f.branch(done)
-        f.begin(impossible)
-        f.unreachable()
-        f.begin(done)

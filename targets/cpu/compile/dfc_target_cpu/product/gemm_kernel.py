@@ -24,12 +24,20 @@ KERNEL_PARAMETERS = (
 """Strides in elements; `last`: columns in the last vector; `accumulate`: add to C instead of storing."""
 
 Tile = list[list[Value]]
+_UNROLLED = 4
+"""Steps of k between two tests in a kernel for packed factors."""
 
 
 def gemm_kernel(module: ModuleText, shape: GemmShape, rows: int, vectors: int) -> str:
     """The kernel of a `rows` x `vectors` tile: `void (KERNEL_PARAMETERS)`."""
     name = f"gemm_{shape.element}_{rows}x{vectors}"
     return module.define(name, lambda: _Kernel(module, name, shape, rows, vectors).build())
+
+
+def packed_kernel(module: ModuleText, shape: GemmShape, rows: int, vectors: int) -> str:
+    """The same tile for factors that are both packed, so that all displacements are constants; strides are not read."""
+    name = f"gemm_packed_{shape.element}_{rows}x{vectors}"
+    return module.define(name, lambda: _PackedKernel(module, name, shape, rows, vectors).build())
 
 
 class _Kernel:
@@ -78,6 +86,11 @@ class _Kernel:
     def _step(self, a: Value, b: Value, mask: Value, row_offsets: list[Value], sums: Tile) -> Tile:
         f, shape = self.f, self.shape
         row_of_b = [self._load(f.gep(shape.element, b, i64(j * shape.lanes)), j, mask) for j in range(self.vectors)]
+        return self._multiplied(a, row_of_b, row_offsets, sums)
+
+    def _multiplied(self, a: Value, row_of_b: list[Value], row_offsets: list[Value], sums: Tile) -> Tile:
+        """The sums after one step of k: a broadcast element of each row by a row of B."""
+        f, shape = self.f, self.shape
         result: Tile = []
         for offset, row in zip(row_offsets, sums, strict=True):
             scalar = f.load(shape.element, f.gep(shape.element, a, offset))
@@ -115,7 +128,53 @@ class _Kernel:
         return [[f.gep(shape.element, row, i64(j * shape.lanes)) for j in range(self.vectors)] for row in rows]
 
     def _store_tile(self, tile: Tile, mask: Value) -> None:
-        for values, addresses in zip(tile, self._addresses(), strict=True):
-            for value, address in zip(values[:-1], addresses[:-1], strict=True):
-                self.f.store(value, address)
-            self.f.masked_store(values[-1], addresses[-1], mask)
+        """Masked stores are slow on some processors, so whole vectors are stored without."""
+        f = self.f
+        addresses = self._addresses()
+        whole, part, done = f.label("whole"), f.label("part"), f.label("stored")
+        f.branch_if(f.icmp("eq", f.argument("last"), i64(self.shape.lanes)), whole, part)
+        for label in (whole, part):
+            f.begin(label)
+            for values, row in zip(tile, addresses, strict=True):
+                for j, (value, address) in enumerate(zip(values, row, strict=True)):
+                    if label == part and j == self.vectors - 1:
+                        f.masked_store(value, address, mask)
+                    else:
+                        f.store(value, address)
+            f.branch(done)
+        f.begin(done)
+
+
+class _PackedKernel(_Kernel):
+    """The loop over k in steps of `_UNROLLED`, then the rest."""
+
+    def build(self) -> FunctionText:
+        f = self.f
+        mask = f.tail_mask(f.argument("last"), self.shape.lanes)
+        for row in self._addresses():
+            f.prefetch(row[0])
+            f.prefetch(row[-1])
+        whole = f.bit_and(f.argument("k"), i64(-_UNROLLED))
+        sums = self._steps(self._start(mask), i64(0), whole, _UNROLLED)
+        self._store_tile(self._steps(sums, whole, f.argument("k"), 1), mask)
+        f.ret()
+        return f
+
+    def _steps(self, sums: Tile, start: Value, stop: Value, count: int) -> Tile:
+        f, shape, width = self.f, self.shape, self.vectors * self.shape.lanes
+        with f.counted_loop(start, stop, count, "k") as loop:
+            carried = [[loop.carry(one) for one in row] for row in sums]
+            following = carried
+            a = f.gep(shape.element, f.argument("a"), f.mul(loop.index, i64(self.rows)))
+            b = f.gep(shape.element, f.argument("b"), f.mul(loop.index, i64(width)))
+            for step in range(count):
+                offsets = [i64(step * self.rows + row) for row in range(self.rows)]
+                line = f.gep(shape.element, b, i64(step * width))
+                vectors = [
+                    f.load(shape.vector, f.gep(shape.element, line, i64(j * shape.lanes))) for j in range(self.vectors)
+                ]
+                following = self._multiplied(a, vectors, offsets, following)
+            for old_row, new_row in zip(carried, following, strict=True):
+                for old, new in zip(old_row, new_row, strict=True):
+                    loop.next(old, new)
+        return [[loop.result(one) for one in row] for row in carried]

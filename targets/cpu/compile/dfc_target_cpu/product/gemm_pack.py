@@ -8,6 +8,7 @@ read them, but never store what follows from them.
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64, lane_count, vector_type, zero
 from dfc_target_cpu.product.gemm_shape import GemmShape
+from dfc_target_cpu.product.gemm_tiles import Panels
 
 PACK_PARAMETERS = (
     Parameter("ptr", "panels", "noalias"),
@@ -21,25 +22,8 @@ PACK_PARAMETERS = (
 """`most`: vectors of the widest panel."""
 
 SQUARE = 8
-"""Side of the squares that are transposed in registers: larger ones take long to compile."""
-
-
-class Panels:
-    """How a row of vectors is cut into panels of nearly equal width: at most `most` vectors, wider ones first."""
-
-    def __init__(self, f: FunctionText, shape: GemmShape, columns: Value, most: Value) -> None:
-        self.f, self.shape = f, shape
-        vectors = f.udiv(f.add(columns, i64(shape.lanes - 1)), i64(shape.lanes))
-        self.count = f.udiv(f.sub(f.add(vectors, most), i64(1)), most)
-        self.base = f.udiv(vectors, self.count)
-        self.extra = f.urem(vectors, self.count)
-
-    def panel(self, number: Value) -> tuple[Value, Value]:
-        """First vector and number of vectors."""
-        f = self.f
-        start = f.add(f.mul(self.base, number), f.minimum(number, self.extra))
-        wider = f.cast("zext", f.icmp("slt", number, self.extra), "i64")
-        return start, f.add(self.base, wider)
+"""Side of the squares that are transposed in registers: larger ones take long to compile. So many rows are copied
+before the next panel."""
 
 
 def pack_rows(module: ModuleText, shape: GemmShape) -> str:
@@ -58,24 +42,50 @@ def pack_columns(module: ModuleText, shape: GemmShape) -> str:
 
 
 def _pack_rows(module: ModuleText, shape: GemmShape) -> FunctionText:
+    """Some rows of a panel, then the same rows of the next one: memory is read along rows."""
     f = module.function(f"gemm_pack_rows_{shape.element}", "void", PACK_PARAMETERS, attributes="nounwind noinline")
     target, b, b_rs, _, k, columns, most = f.arguments
-    panels = Panels(f, shape, columns, most)
-    with f.counted_loop(i64(0), panels.count) as outer:
+    panels, lanes = Panels(f, shape, columns, most), i64(shape.lanes)
+    with f.counted_loop(i64(0), k, SQUARE) as block, f.counted_loop(i64(0), panels.count) as outer:
+        rows = f.minimum(i64(SQUARE), f.sub(k, block.index))
         start, width = panels.panel(outer.index)
-        column = f.mul(start, i64(shape.lanes))
-        panel = f.gep(shape.element, target, f.mul(column, k))
-        source, stride = f.gep(shape.element, b, column), f.mul(width, i64(shape.lanes))
-        with f.counted_loop(i64(0), width) as vector:
-            offset = f.mul(vector.index, i64(shape.lanes))
-            mask = f.tail_mask(f.sub(columns, f.add(column, offset)), shape.lanes)
-            with f.counted_loop(i64(0), k) as row:
-                read = f.gep(shape.element, source, f.add(offset, f.mul(row.index, b_rs)))
-                loaded = f.masked_load(shape.vector, read, mask, zero(shape.vector))
-                write = f.gep(shape.element, panel, f.add(offset, f.mul(row.index, stride)))
-                f.store(loaded, write)
+        column, stride = f.mul(start, lanes), f.mul(width, lanes)
+        write = f.gep(shape.element, target, f.add(f.mul(column, k), f.mul(block.index, stride)))
+        read = f.gep(shape.element, b, f.add(column, f.mul(block.index, b_rs)))
+        mask = f.tail_mask(f.sub(columns, f.sub(f.add(column, stride), lanes)), shape.lanes)
+        cases = [(vectors, f.label("width")) for vectors in range(1, shape.wide + 1)]
+        impossible, done = f.label("impossible"), f.label("done")
+        f.switch(width, impossible, cases)
+        for vectors, label in cases:
+            f.begin(label)
+            _copy_rows(f, shape, (read, b_rs), write, rows, vectors, mask)
+            f.branch(done)
+        f.begin(impossible)
+        f.unreachable()
+        f.begin(done)
     f.ret()
     return f
+
+
+def _copy_rows(
+    f: FunctionText,
+    shape: GemmShape,
+    source: tuple[Value, Value],
+    target: Value,
+    rows: Value,
+    vectors: int,
+    mask: Value,
+) -> None:
+    """`rows` rows of a panel of so many vectors; `source`: where the first one is, and the step to the next."""
+    width = vectors * shape.lanes
+    with f.counted_loop(i64(0), rows) as row:
+        read = f.gep(shape.element, source[0], f.mul(row.index, source[1]))
+        write = f.gep(shape.element, target, f.mul(row.index, i64(width)))
+        for offset in map(i64, range(0, width, shape.lanes)):
+            at = f.gep(shape.element, read, offset)
+            is_last = offset == i64(width - shape.lanes)
+            whole = f.masked_load(shape.vector, at, mask, zero(shape.vector)) if is_last else f.load(shape.vector, at)
+            f.store(whole, f.gep(shape.element, write, offset))
 
 
 def _pack_any(module: ModuleText, shape: GemmShape) -> FunctionText:

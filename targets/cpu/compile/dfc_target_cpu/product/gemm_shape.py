@@ -14,7 +14,8 @@ class GemmShape:
     """Register tiles and cache blocks, in elements.
 
     Tiles have an even number of rows up to `rows`, or one row; up to `vectors` vectors, or `wide` where all rows of the
-    product are at most `few_rows`.
+    product are at most `few_rows`. A block of A has `mc` rows and a depth of `kc`. One of B has `nc` columns, or only
+    `narrow`, which stay in the cache of a core, where no second block of rows reads it again.
     """
 
     element: str
@@ -26,6 +27,8 @@ class GemmShape:
     kc: int
     mc: int
     nc: int
+    narrow: int
+    always_packs: bool
 
     @property
     def vector(self) -> str:
@@ -35,19 +38,33 @@ class GemmShape:
     def element_bytes(self) -> int:
         return bit_width(self.element) // 8
 
+    @property
+    def heights(self) -> list[int]:
+        """Every number of rows a tile may have."""
+        return [1, *range(2, self.rows + 1, 2)]
+
     def tiles(self) -> list[tuple[int, int]]:
         """Every (rows, vectors) a micro-kernel exists for."""
-        heights = [1, *range(2, self.rows + 1, 2)]
         return [
             (rows, vectors)
-            for rows in heights
+            for rows in self.heights
             for vectors in range(1, (self.wide if rows <= self.few_rows else self.vectors) + 1)
         ]
 
+    def packed_tiles(self) -> list[tuple[int, int]]:
+        """Those of them that have a micro-kernel of their own for packed factors: nearly all of a large product."""
+        return [(r, v) for r in (self.rows, self.rows - 2) for v in (self.vectors, self.vectors - 1)]
+
+    @property
+    def left_offset(self) -> int:
+        """Bytes of the workspace before the packed block of A: a packed block of B, and what the last transposed rows
+        spill behind it."""
+        return _up((self.kc * self.nc + self.lanes * self.wide * self.lanes) * self.element_bytes, 64)
+
     @property
     def workspace_bytes(self) -> int:
-        """Scratch memory of one part: a packed block of B, and what the last transposed rows spill behind it."""
-        return (self.kc * self.nc + self.lanes * self.wide * self.lanes) * self.element_bytes
+        """Scratch memory of one part: packed blocks of both factors. One of A spills no more than a square of rows."""
+        return self.left_offset + _up((self.mc * self.kc + 4 * self.rows * self.rows) * self.element_bytes, 64)
 
 
 def gemm_shape(machine: Machine, element: str) -> GemmShape:
@@ -55,11 +72,18 @@ def gemm_shape(machine: Machine, element: str) -> GemmShape:
     lanes = machine.lanes(bit_width(element))
     size = bit_width(element) // 8
     rows, vectors, few_rows, wide = (8, 3, 4, 4) if machine.vector_registers >= 32 else (6, 2, 2, 4)
-    kc = (1024 if machine.l2_bytes >= 1 << 20 else 512) * 4 // size
-    mc = _down(machine.l2_bytes // 4 // (kc * size), rows)
+    has_room = machine.vector_registers >= 32
+    kc = (512 if has_room else 384) * 4 // size
+    mc = _down(machine.l2_bytes * 3 // 8 // (kc * size), rows)
     nc = _down((2 << 20) // (kc * size), 6 * lanes)
-    return GemmShape(element, lanes, rows, vectors, few_rows, wide, kc, mc, nc)
+    narrow = _down(machine.l2_bytes // 2 // (kc * size), vectors * lanes)
+    always_packs = machine.fused_multiply_add and not has_room
+    return GemmShape(element, lanes, rows, vectors, few_rows, wide, kc, mc, nc, narrow, always_packs)
 
 
 def _down(value: int, multiple: int) -> int:
     return max(1, value // multiple) * multiple
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

@@ -75,6 +75,27 @@ def test_bits_do_not_depend_on_the_number_of_parts(machine: str, element: str):
 
 
 @pytest.mark.parametrize("machine, element", VARIANTS)
+@pytest.mark.parametrize("parts", [1, 2, 8])
+def test_packed_factors_give_the_bits_of_those_read_in_place(machine: str, element: str, parts: int):
+    """Several blocks of rows, of columns and of k, tiles of all heights, and last ones that are not full."""
+    gemm = code(machine, element)
+    for m, n, k in ((211, 65, 1101), (97, 1100, 403), (13, 50, 9), (331, 53, 17)):
+        a, b = matrix(m, k, "rows", gemm.dtype, 3), matrix(k, n, "rows", gemm.dtype, 4)
+        results = []
+        for turned in (a, np.asfortranarray(a)):
+            for other in (b, np.asfortranarray(b)):
+                c = np.full((m, n), np.nan, gemm.dtype)
+                for part in range(parts):
+                    gemm.part(turned, other, c, False, part, parts)
+                results.append(c)
+        in_place = np.full((m, n), np.nan, gemm.dtype)
+        for column in range(0, n, 16):  # narrow products are not packed
+            gemm.part(a, b[:, column : column + 16], in_place[:, column : column + 16])
+        for one in results:
+            np.testing.assert_array_equal(one, in_place)
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
 def test_a_row_has_the_same_bits_in_any_batch(machine: str, element: str):
     gemm = code(machine, element)
     a, b = matrix(40, 300, "rows", gemm.dtype, 5), matrix(300, 70, "rows", gemm.dtype, 6)

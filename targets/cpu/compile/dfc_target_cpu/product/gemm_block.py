@@ -1,0 +1,90 @@
+"""One block of the matrix product: its panels of B, and for each of them its tiles of A; each pair is a micro-kernel.
+
+Assumes rows and columns of C that are not empty and a depth of at least 1. Factors lie packed as `gemm_pack` and
+`gemm_pack_left` leave them, or where they are.
+"""
+
+from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
+from dfc_target_cpu.llvm.values import FALSE, i64
+from dfc_target_cpu.product.gemm_kernel import KERNEL_PARAMETERS, gemm_kernel, packed_kernel
+from dfc_target_cpu.product.gemm_shape import GemmShape
+from dfc_target_cpu.product.gemm_tiles import Panels, RowTiles
+
+_BLOCK_PARAMETERS = (
+    *KERNEL_PARAMETERS[:8],
+    *(Parameter("i64", x) for x in ("rows", "columns", "most")),
+    *(Parameter("i1", x) for x in ("a_packed", "b_packed", "accumulate")),
+)
+
+
+def gemm_block(module: ModuleText, shape: GemmShape) -> str:
+    """`void (_BLOCK_PARAMETERS)`; `most`: vectors of the widest panel."""
+    name = f"gemm_block_{shape.element}"
+    return module.define(name, lambda: _Block(module, name, shape).build())
+
+
+class _Block:
+    def __init__(self, module: ModuleText, name: str, shape: GemmShape) -> None:
+        self.module, self.shape = module, shape
+        self.f = module.function(name, "void", _BLOCK_PARAMETERS, attributes="nounwind noinline")
+
+    def build(self) -> FunctionText:
+        f, arg, shape = self.f, self.f.argument, self.shape
+        panels = Panels(f, shape, arg("columns"), arg("most"))
+        tiles = RowTiles(f, shape, arg("rows"))
+        with f.counted_loop(i64(0), panels.count, hint="panel") as panel:
+            start, vectors = panels.panel(panel.index)
+            column, width = f.mul(start, i64(shape.lanes)), f.mul(vectors, i64(shape.lanes))
+            offset = f.select(arg("b_packed"), f.mul(column, arg("k")), column)
+            b = f.gep(shape.element, arg("b"), offset)
+            b_rs = f.select(arg("b_packed"), width, arg("b_rs"))
+            beyond = f.sub(f.add(column, width), arg("columns"))
+            last = f.sub(i64(shape.lanes), f.maximum(beyond, i64(0)))
+            c = f.gep(shape.element, arg("c"), column)
+            with f.counted_loop(i64(0), tiles.count, hint="tile") as tile:
+                row, height = tiles.tile(tile.index)
+                a, a_rs, a_cs = self._left(row, height)
+                at = f.gep(shape.element, c, f.mul(row, arg("c_rs")))
+                self._dispatch(height, vectors, [a, a_rs, a_cs, b, b_rs, at, arg("c_rs"), arg("k"), last])
+        f.ret()
+        return f
+
+    def _left(self, row: Value, height: Value) -> tuple[Value, Value, Value]:
+        """Where a tile of A lies, and its strides."""
+        f, arg = self.f, self.f.argument
+        packed = arg("a_packed")
+        a = f.gep(self.shape.element, arg("a"), f.mul(row, f.select(packed, arg("k"), arg("a_rs"))))
+        return a, f.select(packed, i64(1), arg("a_rs")), f.select(packed, height, arg("a_cs"))
+
+    def _dispatch(self, height: Value, vectors: Value, operands: list[Value]) -> None:
+        f = self.f
+        done, impossible = f.label("done"), f.label("impossible")
+        packed = f.select(f.argument("a_packed"), f.argument("b_packed"), FALSE)
+        base = f.select(packed, i64(256), i64(0))
+        cases = self._kernels()
+        labels = [f.label("tile") for _ in cases]
+        numbers = [number for numbers, _ in cases for number in numbers]
+        targets = [label for (numbers, _), label in zip(cases, labels, strict=True) for _ in numbers]
+        choice = f.add(f.add(f.shl(vectors, i64(4)), height), base)
+        f.switch(choice, impossible, list(zip(numbers, targets, strict=True)))
+        for (_, kernel), label in zip(cases, labels, strict=True):
+            f.begin(label)
+            f.call(kernel, "void", [*operands, f.argument("accumulate")])
+            f.branch(done)
+        f.begin(impossible)
+        f.unreachable()
+        f.begin(done)
+
+    def _kernels(self) -> list[tuple[list[int], str]]:
+        """Every micro-kernel, and the choices that lead to it: 16 * vectors + rows, and 256 more if both factors are
+        packed."""
+        kernels: list[tuple[list[int], str]] = []
+        own = self.shape.packed_tiles()
+        for rows, vectors in self.shape.tiles():
+            number = 16 * vectors + rows
+            has_own = (rows, vectors) in own
+            plain = [number] if has_own else [number, number + 256]
+            kernels.append((plain, gemm_kernel(self.module, self.shape, rows, vectors)))
+            if has_own:
+                kernels.append(([number + 256], packed_kernel(self.module, self.shape, rows, vectors)))
+        return kernels
