@@ -26,10 +26,10 @@ from dfc_driver_cuda.libraries.cudnn_backend import ConvolutionError
 from dfc_driver_cuda.libraries.products import ProductLibrary
 from dfc_driver_cuda.memory_layout import Region
 from dfc_driver_cuda.nodes import Code
-from dfc_driver_cuda.plan.plan_format import For, If, Plan, While, read_plan
 from dfc_runtime.calls.memory import address_of
 from dfc_runtime.driver import NativeFunction
 from dfc_runtime.formats.fields import shown
+from dfc_runtime.plans.plan import For, If, Plan, While, read_plan
 
 Array = NDArray[np.generic]
 T = TypeVar("T", ProductLibrary, ConvolutionLibrary)

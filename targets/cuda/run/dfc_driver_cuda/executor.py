@@ -30,8 +30,11 @@ from dfc_driver_cuda.memory_layout import (
     slot_of,
 )
 from dfc_driver_cuda.nodes import Code, NodeMaker
-from dfc_driver_cuda.plan.plan_format import SIGNED, Check, EntryPlan, HostCall, Launch, Measure, Step
-from dfc_driver_cuda.plan.segments import (
+from dfc_driver_cuda.sessions import Session
+from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.errors import BundleError
+from dfc_runtime.plans.plan import SIGNED, Check, EntryPlan, HostCall, Launch, Measure, Step
+from dfc_runtime.plans.segments import (
     Action,
     Branch,
     Count,
@@ -40,9 +43,6 @@ from dfc_driver_cuda.plan.segments import (
     arrange,
     inside_conditions,
 )
-from dfc_driver_cuda.sessions import Session
-from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.errors import BundleError
 
 MOST_SESSIONS = 32
 MOST_GRAPHS = 64

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dfc_driver_cuda.plan.plan_format import BufferPlan, EntryPlan
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.plans.plan import BufferPlan, EntryPlan
 
 HOST, DIRECT, COPIED = 0, 1, 2
 """Where the caller has a tensor: on the host; on the device, used there; on the device, used as a copy."""

@@ -27,9 +27,9 @@ from dfc_driver_cuda.memory_layout import (
     virtual,
 )
 from dfc_driver_cuda.ordering import Access, Ordering, merged
-from dfc_driver_cuda.plan.plan_format import Check, Copy, For, HostCall, If, KernelPlan, Launch, Measure, Plan, While
-from dfc_driver_cuda.plan.segments import FeedsIn, Fetch, Fill, Part, ResultsOut
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.plans.plan import Check, Copy, For, HostCall, If, KernelPlan, Launch, Measure, Plan, While
+from dfc_runtime.plans.segments import FeedsIn, Fetch, Fill, Part, ResultsOut
 
 _HANDLES = 1 << 200  # beyond all memory, also that of callers
 

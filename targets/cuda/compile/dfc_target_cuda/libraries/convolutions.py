@@ -12,7 +12,7 @@ from dfc.bundle.formulas import formula
 from dfc.ir.dims import Dim, Symbol
 from dfc.kernels.matching.convolution import FORWARD, SUMS, Convolved, Strided
 from dfc.kernels.program import EntryProgram, Launch
-from dfc_driver_cuda.plan.convolutions import TYPES
+from dfc_runtime.plans.convolutions import TYPES
 from dfc_target_cuda.libraries.splitting import Choice
 
 Size = Callable[[Dim], object]

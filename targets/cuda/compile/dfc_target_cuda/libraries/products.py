@@ -1,4 +1,4 @@
-"""Products of a program as data of its plan, which `dfc_driver_cuda.plan.products` reads."""
+"""Products of a program as data of its plan, which `dfc_runtime.plans.products` reads."""
 
 from __future__ import annotations
 

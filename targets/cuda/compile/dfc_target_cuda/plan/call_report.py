@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dfc.bundle.formulas import formula, name_symbols
 from dfc.kernels.program import Program
 from dfc.kernels.traffic import call_traffic
-from dfc_driver_cuda.plan.plan_format import read_plan
-from dfc_driver_cuda.plan.segments import Action, Branch, Count, Repeat, Segment, arrange
+from dfc_runtime.plans.plan import read_plan
+from dfc_runtime.plans.segments import Action, Branch, Count, Repeat, Segment, arrange
 
 
 def call_report(program: Program, plan: object) -> list[dict[str, object]]:

@@ -1,6 +1,6 @@
 """From a program to its plan: the launches, copies and control flow of each entry as plain JSON.
 
-Assumes a scheduled program, and the text of each of its kernels. Guarantees that whatever `plan_format.read_plan`
+Assumes a scheduled program, and the text of each of its kernels. Guarantees that whatever `dfc_runtime.plans.plan`
 checks holds. Locks are left out: calls of one device queue up, and state that programs share is refused.
 """
 
@@ -30,7 +30,7 @@ from dfc.kernels.program import (
     Step,
     While,
 )
-from dfc_driver_cuda.plan.plan_format import VERSION
+from dfc_runtime.plans.plan import VERSION
 from dfc_target_cuda.kernels.kernel_text import KernelText
 from dfc_target_cuda.libraries.convolutions import convolution_data
 from dfc_target_cuda.libraries.products import product_data

@@ -11,9 +11,9 @@ from dataclasses import field
 from dfc_driver_cuda.libraries.convolutions import ConvolutionLibrary
 from dfc_driver_cuda.libraries.launch import LaunchLibrary, LibraryCall, Operand
 from dfc_driver_cuda.memory_layout import number
-from dfc_driver_cuda.plan.plan_format import KernelPlan, Launch, Plan
-from dfc_driver_cuda.plan.products import SUMS
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.plans.plan import KernelPlan, Launch, Plan
+from dfc_runtime.plans.products import SUMS
 
 Find = Callable[[int], Operand]
 """The memory of a buffer now."""

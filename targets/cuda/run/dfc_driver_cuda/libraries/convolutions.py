@@ -16,12 +16,12 @@ from dfc_driver_cuda.libraries.cudnn_graphs import ConvolutionShape, TensorShape
 from dfc_driver_cuda.libraries.launch import Operand, Refused
 from dfc_driver_cuda.libraries.product_costs import ITEM, SHARE
 from dfc_driver_cuda.memory_layout import Slot, number
-from dfc_driver_cuda.plan.convolutions import OUTPUT_TENSOR
-from dfc_driver_cuda.plan.convolutions import ConvolutionPlan as Described
-from dfc_driver_cuda.plan.plan_format import KernelPlan
-from dfc_driver_cuda.plan.products import FinishPlan
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.plans.convolutions import OUTPUT_TENSOR
+from dfc_runtime.plans.convolutions import ConvolutionPlan as Described
+from dfc_runtime.plans.plan import KernelPlan
+from dfc_runtime.plans.products import FinishPlan
 
 ALIGNMENT = 16
 """What addresses are told to be multiples of, if they are; those of the caller always are."""

@@ -17,9 +17,9 @@ from typing import Protocol
 
 from dfc_driver_cuda.memory_layout import Slot, virtual
 from dfc_driver_cuda.ordering import Access
-from dfc_driver_cuda.plan.plan_format import KernelPlan
-from dfc_driver_cuda.plan.products import FinishPlan
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.plans.plan import KernelPlan
+from dfc_runtime.plans.products import FinishPlan
 
 Record = Callable[[int], None]
 """Queues work on the stream of this handle."""

@@ -26,10 +26,10 @@ from dfc_driver_cuda.libraries.cublaslt import (
 from dfc_driver_cuda.libraries.launch import Operand, Refused
 from dfc_driver_cuda.libraries.product_costs import ITEM, SHARE, Work
 from dfc_driver_cuda.memory_layout import Slot, number
-from dfc_driver_cuda.plan.plan_format import KernelPlan
-from dfc_driver_cuda.plan.products import FinishPlan, MatrixPlan, WholePlan
-from dfc_driver_cuda.plan.products import ProductPlan as Described
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.plans.plan import KernelPlan
+from dfc_runtime.plans.products import FinishPlan, MatrixPlan, WholePlan
+from dfc_runtime.plans.products import ProductPlan as Described
 
 SLOT_ALIGNMENT = 16
 """What addresses of the caller are multiples of."""

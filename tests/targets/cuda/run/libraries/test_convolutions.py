@@ -19,8 +19,8 @@ from dfc_driver_cuda.libraries import cudnn_constants as c
 from dfc_driver_cuda.libraries.convolutions import packed, zeros_around
 from dfc_driver_cuda.libraries.cudnn_backend import ConvolutionError
 from dfc_driver_cuda.memory_layout import DEVICE_BIT
-from dfc_driver_cuda.plan.convolutions import ConvolutionPlan
-from dfc_driver_cuda.plan.plan_format import Launch, read_plan
+from dfc_runtime.plans.convolutions import ConvolutionPlan
+from dfc_runtime.plans.plan import Launch, read_plan
 from dfc_target_cuda.kernels.kernel_text import SIMULATED
 from dfc_target_cuda.target import SIMULATOR
 from tests.dfc.kernels.matching.test_convolutions import FORMS, WHAT, numbers, text_of

@@ -8,7 +8,7 @@ import pytest
 from dfc.ir.options import TargetOptions
 from dfc_driver_cuda import libcuda
 from dfc_driver_cuda.memory_layout import DEVICE_BIT
-from dfc_driver_cuda.plan.plan_format import read_plan
+from dfc_runtime.plans.plan import read_plan
 from dfc_target_cuda.target import CudaTarget
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_device import SimulatedDevice

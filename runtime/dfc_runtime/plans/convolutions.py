@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dfc_driver_cuda.plan.products import SUMS, FinishPlan, read_finish
 from dfc_runtime.calls.formulas import Formula, from_json
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.fields import Record, integer, shown
+from dfc_runtime.plans.products import SUMS, FinishPlan, read_finish
 
 KINDS = ("forward", "data", "weights")
 OUTPUT_TENSOR = {"forward": 2, "data": 0, "weights": 1}

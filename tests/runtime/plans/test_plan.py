@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dfc.lower.program import lower_graph
-from dfc_driver_cuda.plan.plan_format import DEEPEST, For, If, Launch, While, read_plan
 from dfc_runtime.formats import strict_json
+from dfc_runtime.plans.plan import DEEPEST, For, If, Launch, While, read_plan
 from tests.support.compiled import graph
 from tests.support.mutants import WRONG_VALUES
 from tests.support.simulated_programs import interpreted

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from dfc_driver_cuda.plan.plan_format import EntryPlan, For, HostCall, If, Measure, Step, While
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.plans.plan import EntryPlan, For, HostCall, If, Measure, Step, While
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dfc_driver_cuda.plan.convolutions import SUMS, read_convolution
+from dfc_runtime.plans.convolutions import SUMS, read_convolution
 
 TYPES = ("f32", "f32", "f32", "f32", "f16")
 

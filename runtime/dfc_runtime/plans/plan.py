@@ -12,11 +12,11 @@ there is, when a call needs them. Needs neither the compiler nor NumPy.
 
 from __future__ import annotations
 
-from dfc_driver_cuda.plan.convolutions import ConvolutionPlan, read_convolution
-from dfc_driver_cuda.plan.products import SUMS, FinishPlan, ProductPlan, read_product
 from dfc_runtime.calls.formulas import Formula, from_json
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.fields import Record, integer, items, shown, text
+from dfc_runtime.plans.convolutions import ConvolutionPlan, read_convolution
+from dfc_runtime.plans.products import SUMS, FinishPlan, ProductPlan, read_product
 
 VERSION = 2
 LARGEST_BLOCK = 1024
