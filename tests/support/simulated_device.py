@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from dfc_driver_cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 from dfc_runtime import devices
+from dfc_runtime.graphs.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 from tests.support.cuda_simulator import simulation
 from tests.support.simulated_kernels import (
     INTERPRETED,
@@ -64,7 +64,7 @@ class SimulatedNode:
 
 
 class SimulatedDevice:
-    """Implements `dfc_driver_cuda.device.Device`."""
+    """Implements `dfc_runtime.graphs.device.Device`."""
 
     def __init__(
         self,

@@ -15,7 +15,8 @@ import numpy as np
 
 from dfc.ir.dims import Symbol
 from dfc.kernels.form import Kernel
-from dfc_driver_cuda import control
+from dfc_runtime.graphs import control
+from dfc_runtime.plans.plan import INDICES
 from tests.support.cuda_simulator import simulation
 from tests.support.cuda_simulator.names import define, simulated_names
 from tests.support.cuda_simulator.primitives import MEMORY
@@ -131,7 +132,7 @@ def _interpreted(kernel: Kernel, is_guarded: bool) -> Run:
 def control_kernels(handles: dict[int, int]) -> dict[str, Run]:
     """Those of `control`; the values of conditional nodes are in `handles`."""
     kernels: dict[str, Run] = {control.CHECK: _check, control.COPY: _copy, control.SET: _setter(handles)}
-    for name in control.INTEGERS:
+    for name in INDICES:
         kernels[control.BEGIN + name] = _begin(handles, name)
         kernels[control.NEXT + name] = _next(handles, name)
     return kernels

@@ -15,8 +15,9 @@ from __future__ import annotations
 from dfc_runtime.calls.formulas import Formula, from_json
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.fields import Record, integer, items, shown, text
-from dfc_runtime.plans.convolutions import ConvolutionPlan, read_convolution
+from dfc_runtime.plans.convolutions import read_convolution
 from dfc_runtime.plans.products import SUMS, FinishPlan, ProductPlan, read_product
+from dfc_runtime.plans.steps import Check, Copy, For, HostCall, If, Launch, Measure, Step, While
 
 VERSION = 2
 LARGEST_BLOCK = 1024
@@ -62,72 +63,6 @@ class BufferPlan:
     offset: Formula
     index: int
     resource: str
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    kernel: int
-    buffers: tuple[int, ...]
-    sizes: tuple[Formula, ...]
-    convolution: ConvolutionPlan | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    source: int
-    target: int
-
-
-@dataclass(frozen=True, slots=True)
-class If:
-    condition: int
-    then: tuple[Step, ...]
-    otherwise: tuple[Step, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class While:
-    condition: tuple[Step, ...]
-    test: int
-    body: tuple[Step, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class For:
-    """`counter` numbers the loops of an entry: each has 16 bytes for its running index and its end."""
-
-    index: int
-    start: int
-    stop: int
-    counter: int
-    body: tuple[Step, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    condition: int
-    fault: int
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """`symbol` is the name of the size."""
-
-    symbol: str
-    source: int
-    most: Formula
-    fault: int
-
-
-@dataclass(frozen=True, slots=True)
-class HostCall:
-    site: int
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    extents: tuple[Formula, ...]
-
-
-Step = Launch | Copy | If | While | For | Check | Measure | HostCall
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.plans.plan import EntryPlan, For, HostCall, If, Measure, Step, While
+from dfc_runtime.plans.plan import EntryPlan
+from dfc_runtime.plans.steps import For, HostCall, If, Measure, Step, While, operands_of, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def inside_conditions(actions: Sequence[Action]) -> frozenset[int]:
             case Segment():
                 for part in action.parts:
                     if isinstance(part, If | While | For):
-                        used |= _used(part)
+                        used |= set[int]().union(*map(operands_of, walk([part])))
             case Branch():
                 used |= inside_conditions((*action.then, *action.otherwise))
             case Repeat():
@@ -105,56 +106,10 @@ def inside_conditions(actions: Sequence[Action]) -> frozenset[int]:
     return frozenset(used)
 
 
-def _used(step: Step) -> set[int]:
-    used: set[int] = set()
-    pending: list[Step] = [step]
-    while pending:
-        one = pending.pop()
-        pending += _inner(one)
-        used |= _operands(one)
-    return used
-
-
-def _operands(step: Step) -> set[int]:
-    match step:
-        case If():
-            return {step.condition}
-        case While():
-            return {step.test}
-        case For():
-            return {step.index, step.start, step.stop}
-        case HostCall():
-            return {*step.inputs, *step.outputs}
-        case Measure():
-            return {step.source}
-        case _:
-            return set(getattr(step, "buffers", ())) | {
-                getattr(step, name) for name in ("source", "target", "condition") if hasattr(step, name)
-            }
-
-
-def _inner(step: Step) -> tuple[Step, ...]:
-    match step:
-        case If():
-            return step.then + step.otherwise
-        case While():
-            return step.condition + step.body
-        case For():
-            return step.body
-        case _:
-            return ()
-
-
-def is_hosted(step: Part, *, conditional_nodes: bool) -> bool:
+def is_hosted(part: Part, *, conditional_nodes: bool) -> bool:
     """Whether the host has to run it."""
-    pending: list[Part] = [step]
-    while pending:
-        one = pending.pop()
-        if isinstance(one, HostCall | Measure) or (isinstance(one, If | While | For) and not conditional_nodes):
-            return True
-        if isinstance(one, If | While | For):
-            pending += _inner(one)
-    return False
+    hosted = HostCall | Measure if conditional_nodes else HostCall | Measure | If | While | For
+    return any(isinstance(one, hosted) for one in walk([part]))
 
 
 @dataclass(slots=True)

@@ -10,7 +10,8 @@ import pytest
 
 from dfc.lower.program import lower_graph
 from dfc_runtime.formats import strict_json
-from dfc_runtime.plans.plan import DEEPEST, For, If, Launch, While, read_plan
+from dfc_runtime.plans.plan import DEEPEST, read_plan
+from dfc_runtime.plans.steps import For, If, Launch, While
 from tests.support.compiled import graph
 from tests.support.mutants import WRONG_VALUES
 from tests.support.simulated_programs import interpreted

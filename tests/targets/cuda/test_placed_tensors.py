@@ -12,7 +12,7 @@ import pytest
 from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.transforms.expand import expand
-from dfc_driver_cuda.memory_layout import DEVICE_BIT
+from dfc_runtime.graphs.memory_layout import DEVICE_BIT
 from tests.support.lowering import close
 from tests.support.random_programs import Generator
 from tests.support.simulated_device import SimulatedDevice

@@ -14,8 +14,8 @@ from dfc.kernels.program import Program
 from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.transforms.expand import expand
-from dfc_driver_cuda import arena
 from dfc_runtime.errors import RunError
+from dfc_runtime.graphs import arena
 from dfc_target_cuda.target import SIMULATOR
 from tests.support import sized_programs
 from tests.support.lowering import close

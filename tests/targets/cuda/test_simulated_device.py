@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from dfc_driver_cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE
+from dfc_runtime.graphs.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_memory import DeviceError
 

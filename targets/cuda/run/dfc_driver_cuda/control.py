@@ -1,13 +1,4 @@
-"""The few kernels of the run half itself, as PTX: guarded copies, checks, and what decides about conditional nodes.
-
-`dfc_check(condition, error, code)`             reports `code` if the truth value is false
-`dfc_copy(target, source, bytes, error)`        copies, unless a fault was reported
-`dfc_set(handle, condition, wanted, error)`     the node of the handle runs if the truth value is `wanted`
-`dfc_begin_T(handle, start, stop, counter, index, error)`   before a loop: index = start, if there is a round at all
-`dfc_next_T(handle, counter, index, error)`                 after a round: the next index, if there is another round
-
-All parameters have 8 bytes. T is the integer type of the index; `counter` are two i64 that no kernel of a program sees.
-Nothing goes on once a fault is reported: `error` points to the word that says so.
+"""The kernels of `dfc_runtime.graphs.control` as PTX.
 
 The second module calls `cudaGraphSetConditional`, which the driver itself provides (12.4 and later): it is loaded as
 PTX, and only where a plan has control flow.
@@ -17,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-CHECK, COPY, SET = "dfc_check", "dfc_copy", "dfc_set"
-BEGIN, NEXT = "dfc_begin_", "dfc_next_"
-COPY_THREADS, COPY_BLOCKS, COPY_STEP = 256, 1024, 16
-INTEGERS = {"i8": "s8", "i16": "s16", "i32": "s32", "i64": "s64", "u8": "u8", "u16": "u16", "u32": "u32", "u64": "u64"}
+from dfc_runtime.graphs.control import BEGIN, CHECK, COPY, NEXT, SET
+from dfc_runtime.plans.plan import INDICES
+
+INTEGERS = {name: name.replace("i", "s") for name in INDICES}
 """Integer types of the language by their names in PTX."""
 
 _HEAD = ".version {0}\n.target sm_75\n.address_size 64\n"

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from dfc_driver_cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 from dfc_driver_cuda.libraries import cudnn_backend
 from dfc_driver_cuda.libraries.cublaslt import Library, find_library
 from dfc_runtime import devices
 from dfc_runtime.calls.memory import in_words
 from dfc_runtime.errors import LimitError
+from dfc_runtime.graphs.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 
 OLDEST = 12_000
 """The oldest driver, as it counts versions: graphs whose nodes can be updated, PTX of the compiler."""

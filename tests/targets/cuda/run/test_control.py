@@ -7,6 +7,8 @@ import re
 import pytest
 
 from dfc_driver_cuda import control
+from dfc_runtime.graphs.control import BEGIN, CHECK, CONDITIONAL, COPY, NEXT, PLAIN, SET
+from dfc_runtime.plans.plan import INDICES
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
@@ -29,11 +31,10 @@ def test_they_assemble(module: str, architecture: str) -> None:
 
 
 def test_each_has_the_parameters_that_the_run_half_passes() -> None:
-    assert entries(control.plain_module()) == {control.CHECK: 3, control.COPY: 4}
-    integers = {control.BEGIN + name: 6 for name in control.INTEGERS} | {
-        control.NEXT + name: 4 for name in control.INTEGERS
-    }
-    assert entries(control.conditional_module()) == {control.SET: 4, **integers}
+    assert entries(control.plain_module()) == {CHECK: 3, COPY: 4}
+    integers = {BEGIN + name: 6 for name in INDICES} | {NEXT + name: 4 for name in INDICES}
+    assert entries(control.conditional_module()) == {SET: 4, **integers}
+    assert {*PLAIN, *CONDITIONAL} == {CHECK, COPY, SET, *integers}
 
 
 def test_every_decision_is_told_to_the_driver() -> None:

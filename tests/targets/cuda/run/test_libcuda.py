@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dfc_driver_cuda import libcuda
-from dfc_driver_cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 from dfc_runtime.errors import DfcError
+from dfc_runtime.graphs.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, NotTaken
 from tests.support.fake_cuda_api import FakeApi, kernel_arguments
 
 driver = pytest.importorskip("cuda.bindings.driver")

@@ -13,15 +13,16 @@ from contextlib import suppress
 from dfc_driver_cuda.libraries.cudnn import ConvolutionPlan, Cudnn
 from dfc_driver_cuda.libraries.cudnn_backend import ConvolutionError, Library
 from dfc_driver_cuda.libraries.cudnn_graphs import ConvolutionShape, TensorShape
-from dfc_driver_cuda.libraries.launch import Operand, Refused
 from dfc_driver_cuda.libraries.product_costs import ITEM, SHARE
-from dfc_driver_cuda.memory_layout import Slot, number
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.graphs.library_calls import Find, Operand, Refused
+from dfc_runtime.graphs.memory_layout import Slot, number
 from dfc_runtime.plans.convolutions import OUTPUT_TENSOR
 from dfc_runtime.plans.convolutions import ConvolutionPlan as Described
 from dfc_runtime.plans.plan import KernelPlan
-from dfc_runtime.plans.products import FinishPlan
+from dfc_runtime.plans.products import SUMS, FinishPlan
+from dfc_runtime.plans.steps import Launch
 
 ALIGNMENT = 16
 """What addresses are told to be multiples of, if they are; those of the caller always are."""
@@ -85,16 +86,12 @@ class ConvolutionLibrary:
         self.notes: dict[str, str] = {}
         """Who makes each convolution, by kernel and sizes; the first `MOST_NOTES` of them."""
 
-    def choose(
-        self,
-        what: Described,
-        kernel: KernelPlan,
-        operands: Sequence[Operand | None],
-        sizes: Mapping[str, int],
-        first: int,
-    ) -> ConvolutionCall | None:
-        """How the library makes what a launch of this kernel does; None: the kernels do. An operand for each tensor,
-        none for sums; the first one has the number `first` among those of the launch; `sizes` of the entry."""
+    def choose(self, step: Launch, kernel: KernelPlan, find: Find, sizes: Mapping[str, int]) -> ConvolutionCall | None:
+        """How the library makes what a launch of this kernel does; None: the kernels do."""
+        what, first = step.convolution, len(step.buffers)
+        if what is None:
+            return None
+        operands = [None if buffer == SUMS else find(buffer) for buffer in what.operands]
         where = ", ".join((kernel.name, *(f"{name}={size}" for name, size in sizes.items())))
         try:
             choice = self._chosen(what, kernel, operands, sizes, first)
@@ -132,6 +129,7 @@ class ConvolutionLibrary:
         sizes: Mapping[str, int],
         first: int,
     ) -> ConvolutionCall:
+        """An operand for each tensor, none for sums; the first one has the number `first` among those of the launch."""
         sized = _Sized(what, operands, sizes)
         sized.check()
         finish = None

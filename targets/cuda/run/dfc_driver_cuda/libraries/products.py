@@ -23,13 +23,14 @@ from dfc_driver_cuda.libraries.cublaslt import (
     ProductShape,
     alignment,
 )
-from dfc_driver_cuda.libraries.launch import Operand, Refused
 from dfc_driver_cuda.libraries.product_costs import ITEM, SHARE, Work
-from dfc_driver_cuda.memory_layout import Slot, number
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.graphs.library_calls import Find, Operand, Refused, kernel_sizes
+from dfc_runtime.graphs.memory_layout import Slot, number
 from dfc_runtime.plans.plan import KernelPlan
 from dfc_runtime.plans.products import FinishPlan, MatrixPlan, WholePlan
 from dfc_runtime.plans.products import ProductPlan as Described
+from dfc_runtime.plans.steps import Launch
 
 SLOT_ALIGNMENT = 16
 """What addresses of the caller are multiples of."""
@@ -99,12 +100,12 @@ class ProductLibrary:
         self.notes: dict[str, str] = {}
         """Who makes each product, by kernel and sizes; the first `MOST_NOTES` of them."""
 
-    def serves(self, kernel: KernelPlan) -> bool:
-        return kernel.product is not None
-
-    def choose(self, kernel: KernelPlan, operands: Sequence[Operand], sizes: Mapping[str, int]) -> ProductCall | None:
+    def choose(self, step: Launch, kernel: KernelPlan, find: Find, sizes: Mapping[str, int]) -> ProductCall | None:
         """How the library makes what the kernel does; None: the kernel makes it."""
-        if kernel.product is None or not number(kernel.points, sizes):
+        if kernel.product is None:
+            return None
+        operands, sizes = [find(buffer) for buffer in step.buffers], kernel_sizes(step, sizes)
+        if not number(kernel.points, sizes):
             return None
         where = ", ".join((kernel.name, *(f"{name}={size}" for name, size in sizes.items())))
         try:

@@ -6,7 +6,7 @@ import pytest
 
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.kernels.program import Locked, walk
-from dfc_driver_cuda import nodes
+from dfc_runtime.graphs import nodes
 from dfc_runtime.plans.plan import read_plan
 from dfc_runtime.plans.segments import Branch, Count, FeedsIn, Fetch, Repeat, ResultsOut, Segment, arrange
 from dfc_target_cuda.kernels import kernel_text

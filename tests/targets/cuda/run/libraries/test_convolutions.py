@@ -18,13 +18,15 @@ from dfc_driver_cuda.libraries import cudnn_backend
 from dfc_driver_cuda.libraries import cudnn_constants as c
 from dfc_driver_cuda.libraries.convolutions import packed, zeros_around
 from dfc_driver_cuda.libraries.cudnn_backend import ConvolutionError
-from dfc_driver_cuda.memory_layout import DEVICE_BIT
+from dfc_runtime.graphs.memory_layout import DEVICE_BIT
 from dfc_runtime.plans.convolutions import ConvolutionPlan
-from dfc_runtime.plans.plan import Launch, read_plan
+from dfc_runtime.plans.plan import read_plan
+from dfc_runtime.plans.steps import Launch
 from dfc_target_cuda.kernels.kernel_text import SIMULATED
 from dfc_target_cuda.target import SIMULATOR
 from tests.dfc.kernels.matching.test_convolutions import FORMS, WHAT, numbers, text_of
 from tests.dfc.kernels.matching.test_random_convolutions import random_program
+from tests.runtime.graphs.test_executor import Arrays
 from tests.support import simulated_programs
 from tests.support.kernel_interpreter import run
 from tests.support.simulated_cublaslt import SimulatedCublasLt
@@ -34,7 +36,6 @@ from tests.support.simulated_programs import SimulatedRun, program_of
 from tests.support.simulated_runtime import simulated_devices
 from tests.support.spread_samples import observed
 from tests.support.sweeping import few
-from tests.targets.cuda.run.test_executor import Arrays
 from tests.targets.cuda.test_samples import SMALLER, on_processor
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}

@@ -7,13 +7,13 @@ import pytest
 
 from dfc.ir.options import TargetOptions
 from dfc_driver_cuda import libcuda
-from dfc_driver_cuda.memory_layout import DEVICE_BIT
+from dfc_runtime.graphs.memory_layout import DEVICE_BIT
 from dfc_runtime.plans.plan import read_plan
 from dfc_target_cuda.target import CudaTarget
+from tests.runtime.graphs.test_executor import Arrays
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, interpreted, program_of
-from tests.targets.cuda.run.test_executor import Arrays
 from tests.targets.cuda.test_programs import agree
 
 LAYERS = """

@@ -10,12 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
-from dfc_driver_cuda import control
-from dfc_driver_cuda.arena import Memory, Scratch
-from dfc_driver_cuda.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, Function
-from dfc_driver_cuda.libraries.choices import Choices, Libraries, choose, kernel_sizes
-from dfc_driver_cuda.libraries.launch import LibraryNode, Operand
-from dfc_driver_cuda.memory_layout import (
+from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.graphs import control
+from dfc_runtime.graphs.arena import Memory, Scratch
+from dfc_runtime.graphs.device import FROM_DEVICE, ON_DEVICE, TO_DEVICE, Function
+from dfc_runtime.graphs.library_calls import (
+    LaunchLibrary,
+    LibraryCall,
+    LibraryNode,
+    Operand,
+    choose,
+    kernel_sizes,
+    launch_operands,
+)
+from dfc_runtime.graphs.memory_layout import (
     ERROR_VALUES,
     ITEM,
     LINE,
@@ -26,10 +34,10 @@ from dfc_driver_cuda.memory_layout import (
     number,
     virtual,
 )
-from dfc_driver_cuda.ordering import Access, Ordering, merged
-from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.plans.plan import Check, Copy, For, HostCall, If, KernelPlan, Launch, Measure, Plan, While
+from dfc_runtime.graphs.ordering import Access, Ordering, merged
+from dfc_runtime.plans.plan import KernelPlan, Plan
 from dfc_runtime.plans.segments import FeedsIn, Fetch, Fill, Part, ResultsOut
+from dfc_runtime.plans.steps import Check, Copy, For, HostCall, If, Launch, Measure, While, walk
 
 _HANDLES = 1 << 200  # beyond all memory, also that of callers
 
@@ -104,12 +112,12 @@ class NodeList:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The kernels of a program, those of the run half by name, and the libraries that may be used."""
+    """The kernels of a program, those of the device by name, and the libraries that may be used, in their order."""
 
     plan: Plan
     kernels: Sequence[Function]
     control: Mapping[str, Function]
-    libraries: Libraries = field(default_factory=Libraries)
+    libraries: Sequence[LaunchLibrary] = ()
 
 
 class NodeMaker:
@@ -123,19 +131,19 @@ class NodeMaker:
         self._may_fail = may_fail
         self._handles = 0
         self._scratch = Scratch()
-        self._choices = Choices()
+        self._calls: dict[int, LibraryCall] = {}
 
     def make(self, parts: Sequence[Part]) -> list[GraphNode]:
         """The nodes of a whole segment. Scratch memory is found first, so that it does not move afterwards."""
-        steps, plan = _launches(parts), self._code.plan
-        self._choices = choose(steps, plan.kernels, self._code.libraries, self._operand, self._sizes)
+        plan, steps = self._code.plan, [step for step in reversed(walk(parts)) if isinstance(step, Launch)]
+        self._calls = choose(steps, plan.kernels, self._code.libraries, self._operand, self._sizes)
         needs = [self._workspace(step) for step in steps]
         if any(needs):
             self._scratch = Scratch.of(needs, self._memory)
         return self._nodes(parts)
 
     def _workspace(self, step: Launch) -> int:
-        call = self._choices.calls.get(id(step))
+        call = self._calls.get(id(step))
         if call is not None:
             return call.workspace
         return number(self._code.plan.kernels[step.kernel].workspace, kernel_sizes(step, self._sizes))
@@ -197,11 +205,11 @@ class NodeMaker:
     # --- steps
 
     def _launch(self, here: NodeList, step: Launch) -> None:
-        sizes, call = kernel_sizes(step, self._sizes), self._choices.calls.get(id(step))
+        sizes, call = kernel_sizes(step, self._sizes), self._calls.get(id(step))
         if call is None:
             self._kernel(here, step.kernel, [self._operand(b) for b in step.buffers], sizes)
             return
-        operands = self._choices.operands(step, self._operand)
+        operands = launch_operands(step, self._operand)
         address, size = self._scratch.take(call.workspace)
         used = [operands[one].access(writes=writes) for one, writes in call.uses]
         here.add(LibraryNode(call, address, [*used, Access(address, address + size, writes=True)]))
@@ -365,23 +373,3 @@ def access(address: int | Slot, size: int, *, writes: bool) -> Access:
 def conditional(handle: Handle, body: list[GraphNode], *, loop: bool) -> ConditionalNode:
     inside = merged(each for node in body for each in node.accesses)
     return ConditionalNode(handle, loop, body, [*inside, handle.access(writes=False)])
-
-
-def _launches(parts: Sequence[Part]) -> list[Launch]:
-    """The launches of a segment, nested ones too."""
-    launches: list[Launch] = []
-    pending: list[Part] = list(parts)
-    while pending:
-        part = pending.pop()
-        match part:
-            case Launch():
-                launches.append(part)
-            case If():
-                pending += part.then + part.otherwise
-            case While():
-                pending += part.condition + part.body
-            case For():
-                pending += part.body
-            case _:
-                pass
-    return launches

@@ -11,11 +11,12 @@ import ctypes
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
-from dfc_driver_cuda.arena import Memory
-from dfc_driver_cuda.device import Device
-from dfc_driver_cuda.graphs import SegmentGraph
-from dfc_driver_cuda.libraries.launch import Refused
-from dfc_driver_cuda.memory_layout import (
+from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.errors import BundleError
+from dfc_runtime.graphs.arena import Memory
+from dfc_runtime.graphs.device import Device
+from dfc_runtime.graphs.library_calls import Refused
+from dfc_runtime.graphs.memory_layout import (
     COPIED,
     DEVICE_BIT,
     DIRECT,
@@ -29,11 +30,10 @@ from dfc_driver_cuda.memory_layout import (
     slot_buffers,
     slot_of,
 )
-from dfc_driver_cuda.nodes import Code, NodeMaker
-from dfc_driver_cuda.sessions import Session
-from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.errors import BundleError
-from dfc_runtime.plans.plan import SIGNED, Check, EntryPlan, HostCall, Launch, Measure, Step
+from dfc_runtime.graphs.nodes import Code, NodeMaker
+from dfc_runtime.graphs.segment_graphs import SegmentGraph
+from dfc_runtime.graphs.sessions import Session
+from dfc_runtime.plans.plan import SIGNED, EntryPlan
 from dfc_runtime.plans.segments import (
     Action,
     Branch,
@@ -43,6 +43,7 @@ from dfc_runtime.plans.segments import (
     arrange,
     inside_conditions,
 )
+from dfc_runtime.plans.steps import Check, HostCall, Launch, Measure, Step, walk
 
 MOST_SESSIONS = 32
 MOST_GRAPHS = 64
@@ -87,7 +88,7 @@ class EntryRun:
         self._entry: EntryPlan = loaded.code.plan.entries[number_]
         entry = self._entry
         self._actions = arrange(entry, conditional_nodes=loaded.device.conditional_nodes)
-        self._may_fail = any(_can_fail(step, loaded.code) for step in entry.steps)
+        self._may_fail = any(_can_fail(step, loaded.code) for step in walk(entry.steps))
         self._slots = entry.arguments + entry.results
         self._words = ctypes.c_uint64 * (self._slots + len(entry.dims) + 1 + len(entry.measured))
         self._dims_end = self._slots + len(entry.dims)
@@ -342,14 +343,5 @@ class _Run:
 
 
 def _can_fail(step: Step, code: Code) -> bool:
-    """Whether something in a step may report a fault while the device runs."""
-    pending: list[Step] = [step]
-    while pending:
-        one = pending.pop()
-        if isinstance(one, Check) or (isinstance(one, Launch) and code.plan.kernels[one.kernel].faults):
-            return True
-        for name in ("then", "otherwise", "condition", "body"):
-            inner = getattr(one, name, ())
-            if isinstance(inner, tuple):
-                pending += inner
-    return False
+    """Whether it may report a fault while the device runs."""
+    return isinstance(step, Check) or (isinstance(step, Launch) and code.plan.kernels[step.kernel].faults)

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from dfc_driver_cuda.device import Device, Executable, Graph, Node, NotTaken
-from dfc_driver_cuda.libraries.launch import LibraryNode, Refused
-from dfc_driver_cuda.memory_layout import Slot
-from dfc_driver_cuda.nodes import (
+from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.graphs.device import Device, Executable, Graph, Node, NotTaken
+from dfc_runtime.graphs.library_calls import LibraryNode, Refused
+from dfc_runtime.graphs.memory_layout import Slot
+from dfc_runtime.graphs.nodes import (
     Argument,
     ClearNode,
     ConditionalNode,
@@ -22,7 +23,6 @@ from dfc_driver_cuda.nodes import (
     Handle,
     KernelNode,
 )
-from dfc_runtime.dataclasses import dataclass
 
 T = TypeVar("T")
 

@@ -14,10 +14,10 @@ from dfc.ir.dtypes import BOOL, F32
 from dfc.ir.graph import Resource, ResourceKind
 from dfc.ir.types import TensorType
 from dfc.kernels.program import Buffer, BufferRole, Check, Copy, EntryProgram, Program
-from dfc_driver_cuda import executor
-from dfc_driver_cuda import memory_layout as places
-from dfc_driver_cuda.memory_layout import DEVICE_BIT
 from dfc_runtime.errors import BundleError, LimitError
+from dfc_runtime.graphs import executor
+from dfc_runtime.graphs import memory_layout as places
+from dfc_runtime.graphs.memory_layout import DEVICE_BIT
 from tests.support.device_training import TRAIN, batch, bits, trainer
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, interpreted, program_of

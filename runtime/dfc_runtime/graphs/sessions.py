@@ -10,8 +10,8 @@ import ctypes
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from dfc_driver_cuda.graphs import SegmentGraph
-from dfc_driver_cuda.memory_layout import LINE, SLOT, BufferAddresses, Tensor, bytes_of
+from dfc_runtime.graphs.memory_layout import LINE, SLOT, BufferAddresses, Tensor, bytes_of
+from dfc_runtime.graphs.segment_graphs import SegmentGraph
 
 _move, _set = ctypes.memmove, ctypes.memset  # looked up once, not in every call
 _ERROR_WORDS = ctypes.c_int64 * 4

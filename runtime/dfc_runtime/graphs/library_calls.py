@@ -3,7 +3,7 @@
     kernel                ->    work of the library
     kernel                ->    work of the library, then a smaller kernel that takes its numbers on
 
-Each library has its own way to choose (`products`); what it chose looks alike here. Assumes that what a library
+Each library has its own way to choose; what it chose looks alike here. Assumes that what a library
 queues touches the operands that it says, and its workspace, and nothing else. Guarantees nothing of the library: a call
 that it refuses after all is `Refused`, and the kernel of the program is launched from then on.
 """
@@ -15,11 +15,12 @@ from dataclasses import field
 from functools import partial
 from typing import Protocol
 
-from dfc_driver_cuda.memory_layout import Slot, virtual
-from dfc_driver_cuda.ordering import Access
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.graphs.memory_layout import Slot, number, virtual
+from dfc_runtime.graphs.ordering import Access
 from dfc_runtime.plans.plan import KernelPlan
-from dfc_runtime.plans.products import FinishPlan
+from dfc_runtime.plans.products import SUMS, FinishPlan
+from dfc_runtime.plans.steps import Launch
 
 Record = Callable[[int], None]
 """Queues work on the stream of this handle."""
@@ -46,6 +47,10 @@ class Operand:
     def overlaps(self, other: Operand) -> bool:
         mine, theirs = self.access(writes=False), other.access(writes=False)
         return mine.start < theirs.end and theirs.start < mine.end
+
+
+Find = Callable[[int], Operand]
+"""The memory of a buffer now."""
 
 
 class LibraryCall(Protocol):
@@ -83,20 +88,38 @@ class LibraryCall(Protocol):
 class LaunchLibrary(Protocol):
     """A library, for one program on one device."""
 
-    @property
-    def notes(self) -> Mapping[str, str]:
-        """Who makes what it could make, by kernel and sizes."""
+    def choose(self, step: Launch, kernel: KernelPlan, find: Find, sizes: Mapping[str, int]) -> LibraryCall | None:
+        """How it makes what a launch of this kernel does; None: the kernel does it. `sizes` are those of the entry."""
         ...
 
-    def serves(self, kernel: KernelPlan) -> bool:
-        """Whether the plan leaves a kernel to it."""
-        ...
 
-    def choose(self, kernel: KernelPlan, operands: Sequence[Operand], sizes: Mapping[str, int]) -> LibraryCall | None:
-        """How it makes what a launch does; None: the kernel does it."""
-        ...
+def choose(
+    steps: Sequence[Launch],
+    kernels: Sequence[KernelPlan],
+    libraries: Sequence[LaunchLibrary],
+    find: Find,
+    sizes: Mapping[str, int],
+) -> dict[int, LibraryCall]:
+    """What libraries do in place of launches of a segment, by identity of the launch: the first that makes one."""
+    calls: dict[int, LibraryCall] = {}
+    for step in steps:
+        for library in libraries:
+            call = library.choose(step, kernels[step.kernel], find, sizes)
+            if call is not None:
+                calls[id(step)] = call
+                break
+    return calls
 
-    def close(self) -> None: ...
+
+def launch_operands(step: Launch, find: Find) -> list[Operand]:
+    """The memory of a launch; behind it, that of its convolution."""
+    convolved = step.convolution.operands if step.convolution is not None else ()
+    return [find(buffer) for buffer in (*step.buffers, *(one for one in convolved if one != SUMS))]
+
+
+def kernel_sizes(step: Launch, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of a kernel, for those of the entry."""
+    return {f"d{n}": number(size, sizes) for n, size in enumerate(step.sizes)}
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What the run half needs of a device: memory, copies, code, and graphs of nodes with explicit dependencies.
+"""What a driver needs of a device: memory, copies, code, and graphs of nodes with explicit dependencies.
 
 Assumes one caller at a time. Guarantees of an implementation: addresses are multiples of 256 bytes; whatever cannot be
 done is an error of `dfc_runtime.devices`; the nodes of a graph run after the nodes they are said to come after,
@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
-
-from dfc_driver_cuda.libraries import cudnn_backend
-from dfc_driver_cuda.libraries.cublaslt import Library
 
 Function = object
 """A kernel that is loaded, as the device knows it."""
@@ -93,16 +90,6 @@ class Device(Protocol):
     @property
     def conditional_nodes(self) -> bool:
         """Whether graphs can have them; if not, the host runs loops and branches."""
-        ...
-
-    @property
-    def matrix_library(self) -> Library | None:
-        """cuBLASLt, if programs are to use it."""
-        ...
-
-    @property
-    def convolution_library(self) -> cudnn_backend.Library | None:
-        """cuDNN, if programs are to use it; `ConvolutionError` if it cannot be used."""
         ...
 
     @property

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from dfc_driver_cuda.device import Device
-from dfc_driver_cuda.memory_layout import LARGE, Region
+from dfc_runtime.graphs.device import Device
+from dfc_runtime.graphs.memory_layout import LARGE, Region
 
 LITTLE = 64 << 20
 

@@ -11,21 +11,19 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_driver_cuda.device import Device
-from dfc_driver_cuda.memory_layout import LARGE, Region
 from dfc_runtime.calls.memory import address_of
+from dfc_runtime.graphs.device import Device
+from dfc_runtime.graphs.memory_layout import LARGE, Region
 
 Array = NDArray[np.generic]
 
-CUDA_KIND = 2
-"""How DLPack counts CUDA devices."""
 
-
-class CudaMemory:
+class ProgramMemory:
     """The state of a program on a device, in one block. Made as it is on the host."""
 
-    def __init__(self, device: Device, ordinal: int, resources: Mapping[str, Array]) -> None:
-        self.kind = (CUDA_KIND, ordinal)
+    def __init__(self, device: Device, kind: tuple[int, int], resources: Mapping[str, Array]) -> None:
+        """`kind` is the kind of the device and its number, as DLPack counts them."""
+        self.kind = kind
         self.stream = device.stream_handle
         self._device = device
         self._host = dict(resources)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from dfc_driver_cuda.ordering import Access, Ordering, merged
+from dfc_runtime.graphs.ordering import Access, Ordering, merged
 
 Accesses = list[Access]
 
