@@ -12,10 +12,11 @@ from dfc.ir.options import TargetOptions, unknown_variant
 from dfc.kernels.program import Program
 from dfc_driver_cpu.context import ABI_VERSION
 from dfc_runtime.errors import UnsupportedError
-from dfc_target_cpu.entries.program import LoweredText, containers_of, lower_program
+from dfc_target_cpu.entries.program import LAUNCH, LoweredText, containers_of, lower_program
 from dfc_target_cpu.limits import Limits
 from dfc_target_cpu.link.build import compile_objects, link_objects
 from dfc_target_cpu.link.compile import compilers
+from dfc_target_cpu.link.image import NO_NAMES
 from dfc_target_cpu.machine import MACHINES, Machine, detect_host
 
 
@@ -100,5 +101,6 @@ def machines(options: TargetOptions) -> list[Machine]:
 
 
 def _image(variant: Variant) -> CodeImage:
-    built = link_objects(variant.objects, variant.machine, variant.text.symbols)
+    renamed = [NO_NAMES, *({LAUNCH: name} for name in variant.text.launches)]
+    built = link_objects(variant.objects, variant.machine, variant.text.symbols, renamed)
     return CodeImage(variant.machine.name, built.code, dict(built.symbols), variant.machine.required_bits)

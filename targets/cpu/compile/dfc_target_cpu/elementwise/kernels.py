@@ -143,7 +143,7 @@ def _width_unit(plan: LoopPlan) -> int:
 def launch_loops(module: ModuleText, machine: Machine) -> str:
     """`void (context, frame, kernel, outer, width, unit, worth)`: run a range function over everything, in parts where
     the work is worth several; `unit`: what the width is cut in."""
-    return module.define("launch_loops", lambda: _launch_loops(module, machine))
+    return module.shared("launch_loops", lambda module: _launch_loops(module, machine))
 
 
 def _launch_loops(module: ModuleText, machine: Machine) -> FunctionText:

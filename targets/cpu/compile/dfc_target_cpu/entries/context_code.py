@@ -22,7 +22,7 @@ def load_field(f: FunctionText, context: Value, field: str) -> Value:
 
 def poll_now(module: ModuleText) -> str:
     """`i64 (ptr context)`: has the run side look whether the call is to stop; 0 if it goes on."""
-    return module.define("poll_now", lambda: _poll_now(module))
+    return module.shared("poll_now", _poll_now)
 
 
 def _poll_now(module: ModuleText) -> FunctionText:
@@ -39,7 +39,7 @@ def _poll_now(module: ModuleText) -> FunctionText:
 def poll_part(module: ModuleText) -> str:
     """`i64 (ptr context)`: whether the rest of a kernel need not run. Only the thread of the call asks the run side; a
     kernel that changes state runs to its end."""
-    return module.define("poll_part", lambda: _poll_part(module))
+    return module.shared("poll_part", _poll_part)
 
 
 def _poll_part(module: ModuleText) -> FunctionText:
@@ -76,7 +76,7 @@ def thread_pointer(module: ModuleText, f: FunctionText) -> Value:
 
 def report_error(module: ModuleText) -> str:
     """`void (ptr context, i64 site, i64 p0 .. p3)`: record an error; the lowest (site, payload) wins."""
-    return module.define("report_error", lambda: _report_error(module))
+    return module.shared("report_error", _report_error)
 
 
 def _report_error(module: ModuleText) -> FunctionText:

@@ -4,11 +4,12 @@ Assumes a verified program. Guarantees the same text for the same program, machi
 entry, `dfc_worker` and `dfc_stop` for the threads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.access import written_operands
 from dfc.kernels.contractions import as_product, kernel_faults
+from dfc.kernels.errors import CodeGenerationError
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.program import Program, lock_order
 from dfc.kernels.programs.interruption import Polling, plan_polling
@@ -27,9 +28,11 @@ from dfc_target_cpu.product.gemm_library import gemm_library
 
 @dataclass(slots=True)
 class LoweredText:
-    """Module texts of one variant, and what the driver must know."""
+    """Module texts of one variant, and what the driver must know. The first text has the entries; behind it
+    is one for each kernel, the same in all programs that have it; `launches` are the names by which they are called."""
 
     texts: list[str]
+    launches: list[str]
     libraries: list[str]
     symbols: list[str]
     spill_bytes: int
@@ -39,11 +42,12 @@ class LoweredText:
 
 def lower_program(program: Program, machine: Machine, constant_offsets: Sequence[int]) -> LoweredText:
     """All modules of a program for one machine."""
-    module = ModuleText(machine.triple)
+    module = ModuleText(machine.triple, has_parts=True)
     layouts = [lay_out(entry) for entry in program.entries]
     spill = max((layout.spill_bytes for layout in layouts), default=0)
     lowering = Lowering.of(module, machine, spill)
-    launchables = [lower_kernel(lowering, kernel, number) for number, kernel in enumerate(program.kernels)]
+    kernels = KernelTexts(lowering)
+    launchables = [kernels.lower(kernel) for kernel in program.kernels]
     resources = {name: number for number, name in enumerate(program.resources)}
     containers = containers_of(program)
     symbols: list[str] = []
@@ -56,7 +60,8 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     elements = product_elements(program.kernels)
     libraries = [gemm_library(machine, elements)] if elements else []
     workspace = max((product_workspace_bytes(machine, element) for element in elements), default=0)
-    return LoweredText([module.text()], libraries, symbols, spill, workspace, polling)
+    texts = [module.text(), *kernels.launches]
+    return LoweredText(texts, list(kernels.launches.values()), libraries, symbols, spill, workspace, polling)
 
 
 def containers_of(program: Program) -> tuple[str, ...]:
@@ -70,19 +75,40 @@ def product_elements(kernels: Sequence[Kernel]) -> tuple[str, ...]:
     return tuple(sorted({one.element for one in products if one is not None}))
 
 
-def lower_kernel(lowering: Lowering, kernel: Kernel, number: int) -> Launchable:
-    """The functions of one kernel, or the plan by which it is written out at each launch."""
-    if isinstance(kernel, ContractKernel):
-        name = lower_contraction(lowering, kernel, number)
-        written = frozenset(store.operand for store in kernel.stores)
-        return Launchable(name, None, kernel_faults(kernel), written)
-    faults = kernel_faults(kernel)
-    written = written_operands(kernel.stages)
-    if not kernel.axes:
-        return Launchable("", plan_loops(kernel, lowering.machine), faults, written)
-    plan = plan_loops(kernel, lowering.machine)
-    lower = lower_whole_kernel if is_whole(plan) else lower_loop_plan
-    return Launchable(lower(lowering, plan, number), None, faults, written)
+class KernelTexts:
+    """The kernels of a program, each as a module of its own: a part of that of the entries. `launches` are the texts,
+    with the name by which each is launched."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self._lowering = lowering
+        self.launches: dict[str, str] = {}
+
+    def lower(self, kernel: Kernel) -> Launchable:
+        """The functions of one kernel, or the plan by which it is written out at each launch."""
+        faults = kernel_faults(kernel)
+        if isinstance(kernel, ContractKernel):
+            written = frozenset(store.operand for store in kernel.stores)
+            return Launchable(self._launch(lambda part: lower_contraction(part, kernel, 0)), None, faults, written)
+        written = written_operands(kernel.stages)
+        plan = plan_loops(kernel, self._lowering.machine)
+        if not kernel.axes:
+            return Launchable("", plan, faults, written)
+        lower = lower_whole_kernel if is_whole(plan) else lower_loop_plan
+        return Launchable(self._launch(lambda part: lower(part, plan, 0)), None, faults, written)
+
+    def _launch(self, lower: Callable[[Lowering], str]) -> str:
+        whole = self._lowering
+        part = Lowering.of(ModuleText(whole.machine.triple, whole.module), whole.machine, whole.spill_bytes)
+        own = lower(part)
+        if own != LAUNCH:
+            raise CodeGenerationError(f"a kernel is launched by {own}, not {LAUNCH}")
+        name = self.launches.setdefault(part.module.text(), f"run_{len(self.launches)}")
+        whole.module.declare_hidden(name, "void", ["ptr", "ptr"])
+        return name
+
+
+LAUNCH = "run_0"
+"""How each module of a kernel calls the function that launches it."""
 
 
 def lower_entry(scope: EntryScope, layout: EntryLayout) -> str:

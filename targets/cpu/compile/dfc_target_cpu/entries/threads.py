@@ -28,7 +28,7 @@ FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
 
 def pool_run(module: ModuleText, machine: Machine) -> str:
     """`void (ptr context, ptr function, ptr frame, i64 parts)`: run `function(context, frame, part, parts)` for all."""
-    return module.define("pool_run", lambda: _PoolRun(module, machine).build())
+    return module.shared("pool_run", lambda module: _PoolRun(module, machine).build())
 
 
 def worker_entry(module: ModuleText, machine: Machine) -> str:

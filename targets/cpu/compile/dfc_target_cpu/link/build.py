@@ -1,10 +1,10 @@
-"""Module text to a code image: compile, add the memory functions where LLVM asks for them, link."""
+"""Module texts to a code image: compile, add the memory functions where LLVM asks for them, link."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dfc_target_cpu.link.image import CodeImage, link_image
 from dfc_target_cpu.link.memory_functions import MEMORY_FUNCTIONS, memory_functions_text
-from dfc_target_cpu.link.objects import library_object, program_object
+from dfc_target_cpu.link.objects import objects_of
 from dfc_target_cpu.machine import Machine
 
 
@@ -24,15 +24,19 @@ def compile_objects(
     texts: Sequence[str], machine: Machine, *, speed_level: int = 2, libraries: Sequence[str] = ()
 ) -> list[bytes]:
     """An object of each text, then of each library."""
-    objects = [program_object(text, machine, speed_level) for text in texts]
-    return objects + [library_object(text, machine) for text in libraries]
+    return objects_of(texts, machine, speed_level) + objects_of(libraries, machine, 0)
 
 
-def link_objects(objects: Sequence[bytes], machine: Machine, exports: Sequence[str] | None = None) -> CodeImage:
-    """One image of objects, with the memory functions that they ask for."""
+def link_objects(
+    objects: Sequence[bytes],
+    machine: Machine,
+    exports: Sequence[str] | None = None,
+    renamed: Sequence[Mapping[str, str]] = (),
+) -> CodeImage:
+    """One image of objects, with the memory functions that they ask for. `renamed` as `link_image` has it."""
 
     def supply(names: Sequence[str]) -> bytes | None:
         supplied = MEMORY_FUNCTIONS.intersection(names)
-        return library_object(memory_functions_text(machine), machine) if supplied else None
+        return objects_of([memory_functions_text(machine)], machine, 0)[0] if supplied else None
 
-    return link_image(objects, exports, supply)
+    return link_image(objects, exports, supply, renamed)

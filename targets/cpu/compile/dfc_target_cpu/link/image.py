@@ -6,6 +6,7 @@ equal objects. What cannot be so is a `CodeGenerationError` that names the symbo
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.errors import CodeGenerationError
@@ -28,6 +29,7 @@ from dfc_target_cpu.link.relocations import AARCH64, X86_64
 PAGE = 4096
 _PATCHES = {EM_X86_64: X86_64, EM_AARCH64: AARCH64}
 
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 Supplier = Callable[[Sequence[str]], bytes | None]
 """From names that are not defined to an object that defines them, or None."""
 
@@ -53,7 +55,7 @@ class _Linker:
         self.globals: dict[str, int] = {}
         self.exported: dict[str, int] = {}
 
-    def add(self, data: bytes) -> None:
+    def add(self, data: bytes, renamed: Mapping[str, str] = NO_NAMES) -> None:
         file = ElfObject(data)
         known = self.files[0].machine if self.files else file.machine
         if file.machine not in _PATCHES or file.machine != known:
@@ -66,17 +68,18 @@ class _Linker:
                 self.addresses[number, index] = len(self.image)
                 self.image += section.data
         for symbol in file.symbols:
-            self._take(number, symbol)
+            self._take(number, symbol, renamed)
 
-    def _take(self, number: int, symbol: Symbol) -> None:
+    def _take(self, number: int, symbol: Symbol, renamed: Mapping[str, str]) -> None:
         definition = self._defined_at(number, symbol)
         if definition is None or symbol.bind == STB_LOCAL:
             return
-        if symbol.name in self.globals:
-            raise CodeGenerationError(f"symbol {symbol.name} is defined twice")
-        self.globals[symbol.name] = definition
+        name = renamed.get(symbol.name, symbol.name)
+        if name in self.globals:
+            raise CodeGenerationError(f"symbol {name} is defined twice")
+        self.globals[name] = definition
         if symbol.visibility == STV_DEFAULT:
-            self.exported[symbol.name] = definition
+            self.exported[name] = definition
 
     def _defined_at(self, number: int, symbol: Symbol) -> int | None:
         base = self.addresses.get((number, symbol.section))
@@ -109,15 +112,19 @@ class _Linker:
 
 
 def link_image(
-    objects: Sequence[bytes], exports: Sequence[str] | None = None, supplier: Supplier | None = None
+    objects: Sequence[bytes],
+    exports: Sequence[str] | None = None,
+    supplier: Supplier | None = None,
+    renamed: Sequence[Mapping[str, str]] = (),
 ) -> CodeImage:
     """One image of all objects, and of what `supplier` adds for names they lack.
 
-    `exports` selects and checks the symbols to publish; None publishes all visible ones.
+    `exports` selects and checks the symbols to publish; None publishes all visible ones. `renamed` are, of the first
+    objects, the names that symbols have in the image where these are not their own.
     """
     linker = _Linker()
-    for data in objects:
-        linker.add(data)
+    for number, data in enumerate(objects):
+        linker.add(data, renamed[number] if number < len(renamed) else NO_NAMES)
     missing = linker.undefined()
     extra = supplier(missing) if supplier is not None and missing else None
     if extra is not None:

@@ -1,4 +1,4 @@
-"""An LLVM module as text: the front door to the text builder.
+"""An LLVM module as text: the front door to the text builder. An image may be one module and its parts, modules too.
 
 Assumes one thread builds one module. Guarantees that the text depends only on the calls made (deterministic), that
 declarations appear when first needed, and that equal tables and equal functions exist once.
@@ -14,15 +14,18 @@ __all__ = ["FunctionText", "Loop", "ModuleText", "Parameter", "Phi", "Value", "c
 
 
 class ModuleText:
-    """Tables, declarations and functions of one module."""
+    """Tables, declarations and functions of one module. `whole` is the module whose part this one is."""
 
-    def __init__(self, triple: str) -> None:
+    def __init__(self, triple: str, whole: "ModuleText | None" = None, *, has_parts: bool = False) -> None:
         self.triple = triple
+        self._whole = whole
+        self._has_parts = has_parts
         self._tables: dict[str, str] = {}
         self._declarations: dict[str, str] = {}
         self._functions: dict[str, str] = {}
         self._names_by_body: dict[str, str] = {}
         self._built: dict[str, str] = {}
+        self._heads: dict[str, tuple[str, list[str]]] = {}
 
     def declare(self, name: str, result: str, parameters: Sequence[str]) -> None:
         if name not in self._declarations:
@@ -76,6 +79,23 @@ class ModuleText:
         if key not in self._built:
             self._built[key] = self.add(build())
         return self._built[key]
+
+    def shared(self, key: str, build: "Callable[[ModuleText], FunctionText]") -> str:
+        """As `define`, of a function that the whole image has once: in the module that a part belongs to."""
+        if self._whole is not None:
+            name = self._whole.shared(key, build)
+            self.declare_hidden(name, *self._whole.head(name))
+            return name
+        if key not in self._built:
+            function = build(self)
+            function.linkage = "hidden" if self._has_parts else function.linkage
+            self._built[key] = self.add(function)
+            self._heads[self._built[key]] = (function.result, [each.type for each in function.parameters])
+        return self._built[key]
+
+    def head(self, name: str) -> tuple[str, list[str]]:
+        """Result and parameters of a shared function."""
+        return self._heads[name]
 
     def _unique(self, hint: str) -> str:
         if hint not in self._functions:

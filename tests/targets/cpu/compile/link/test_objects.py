@@ -29,14 +29,13 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
         return compile_object(text, machine, speed_level=speed_level)
 
     monkeypatch.setattr(compile, "compile_object", noting)
-    objects.program_object.cache_clear()
+    objects.KEPT.clear()
     return asked
 
 
 def forget() -> None:
     """As another process would begin."""
-    objects.program_object.cache_clear()
-    objects.library_object.cache_clear()
+    objects.KEPT.clear()
 
 
 def test_equal_text_is_compiled_once(compiled: list[tuple[str, str, int]]) -> None:
@@ -56,13 +55,21 @@ def test_another_machine_or_level_is_compiled_again(compiled: list[tuple[str, st
     assert compiled == [(text, "x86-64-v3", 2), (text, "aarch64", 2), (text, "x86-64-v3", 0)]
 
 
-def test_a_long_process_keeps_few_objects(compiled: list[tuple[str, str, int]]) -> None:
+def test_a_long_process_keeps_what_it_used_last(
+    compiled: list[tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = [fresh_text() for _ in range(40)]
+    size = len(compile_object(texts[0], X86_64_V3))
+    monkeypatch.setattr(objects, "KEPT", objects.Kept(16 * (size + 8)))
     build.compile_objects(texts, X86_64_V3)
-    build.compile_objects(texts[-3:], X86_64_V3)
     assert len(compiled) == 40
+    build.compile_objects(texts[-8:], X86_64_V3)
+    assert len(compiled) == 40
+    build.compile_objects([fresh_text() for _ in range(12)], X86_64_V3)
+    build.compile_objects(texts[-2:], X86_64_V3)
+    assert len(compiled) == 52, "they were used after the others"
     build.compile_objects(texts[:1], X86_64_V3)
-    assert len(compiled) == 41
+    assert len(compiled) == 53
 
 
 def test_what_another_process_compiled_is_read_from_disk(

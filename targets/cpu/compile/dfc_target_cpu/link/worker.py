@@ -1,0 +1,31 @@
+"""The process that compiles module texts beside another one: texts on standard input, objects on standard output.
+
+The arguments are the name of a machine, its tuning, and the level of the optimiser; the format is that of `parallel`.
+It ends when its input does, or at the first text that LLVM refuses: whoever asked says why.
+"""
+
+import os
+import sys
+from dataclasses import replace
+
+from dfc.kernels.errors import CodeGenerationError
+from dfc_target_cpu.link.compile import compile_object
+from dfc_target_cpu.link.parallel import receive, send
+from dfc_target_cpu.machine import MACHINES
+
+
+def main(name: str, tuning: str, speed_level: str) -> None:
+    """Serves until the end of the input."""
+    machine = replace(MACHINES[name], tuning=tuning)
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else prints does not belong to the answers
+        try:
+            while True:
+                text = receive(sys.stdin.buffer).decode()
+                send(answers, compile_object(text, machine, speed_level=int(speed_level)))
+        except (EOFError, BrokenPipeError, CodeGenerationError, KeyboardInterrupt):
+            pass
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
