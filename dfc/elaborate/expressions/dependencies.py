@@ -26,6 +26,7 @@ class Dependencies:
         self._flows: dict[Value, tuple[Value, ...]] = {}
         self._inside: set[Value] = set()
         self._entered: set[Node] = set()
+        self._reads: dict[str, list[Value]] = {}
         waiting = [loss]
         while waiting:
             value = waiting.pop()
@@ -33,6 +34,9 @@ class Dependencies:
                 if operand not in self.user:
                     self.user[operand] = value
                     waiting.append(operand)
+        for value in self.user:
+            if name := read_variable(value):
+                self._reads.setdefault(name, []).append(value)
 
     def __contains__(self, value: Value) -> bool:
         return value in self.user
@@ -42,7 +46,7 @@ class Dependencies:
         return value in self._inside
 
     def reads_of(self, variable: Variable) -> list[Value]:
-        return [value for value in self.user if read_variable(value) == variable.name]
+        return self._reads.get(variable.name, [])
 
     def path_from(self, value: Value) -> list[Value]:
         """The values from `value` to the loss."""

@@ -56,7 +56,7 @@ def make_grad(context: Context, arguments: Mapping[str, Argument], span: Span, e
     entities = entity.items if isinstance(entity, ListValue | TupleValue) else (entity,)
     if not entities:
         return ListValue(())
-    smooth = Dependencies(loss, smooth=True)
+    smooth = _dependencies(context, loss)
     targets = [_target(context, each, smooth, arguments, span) for each in entities]
     operands = [loss, *(target.value for target in targets)]
     node = context.at(span).add("grad", operands, [target.value.type for target in targets])
@@ -71,11 +71,20 @@ def make_jacobian(context: Context, arguments: Mapping[str, Argument], span: Spa
     if y.tensor.rank > 1:
         title = "`jacobian` takes the slopes of a number or a vector"
         raise mistake("E0503", title, arguments["y"].span, str(y.tensor))
-    smooth = Dependencies(y, smooth=True)
+    smooth = _dependencies(context, y)
     entity = value_of(context, arguments["x"])
     target = _target(context, entity, smooth, {"loss": arguments["y"], "targets": arguments["x"]}, span)
     type_ = target.value.tensor.with_shape((*y.tensor.shape, *target.value.tensor.shape))
     return Tensor(context.at(span).add("jacobian", [y, target.value], [type_]).result)
+
+
+def _dependencies(context: Context, loss: Value) -> Dependencies:
+    """What a gradient of the loss can be taken for, walked to once for all gradients of it in a block: what a value is
+    made of stays as it is while a block is filled behind it."""
+    known = context.region.differentiated
+    if loss not in known:
+        known[loss] = Dependencies(loss, smooth=True)
+    return known[loss]
 
 
 def _operand(context: Context, argument: Argument) -> Value:

@@ -9,6 +9,7 @@ block around it, unless the variable is `pinned` because the body of a loop writ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from dfc.elaborate.state.variables import Variable
 from dfc.ir import walk
@@ -18,6 +19,9 @@ from dfc.ir.names import NameSet, rename
 from dfc.ir.types import TokenType, Type
 from dfc.ops.attributes import ResourceAttributes
 from dfc.ops.builder import Builder
+
+if TYPE_CHECKING:
+    from dfc.elaborate.expressions.dependencies import Dependencies
 
 
 class Sizes:
@@ -38,7 +42,8 @@ class Sizes:
 
 
 class Region:
-    """A block being filled. `measured` are the sizes found out in it; `sizes` belong to all blocks of an entry."""
+    """A block being filled. `measured` are the sizes found out in it; `sizes` belong to all blocks of an entry;
+    `differentiated` are losses of which gradients were taken in it."""
 
     def __init__(self, parent: Region | None = None, pinned: frozenset[str] = frozenset()) -> None:
         self.parent = parent
@@ -52,6 +57,7 @@ class Region:
         self.written: set[str] = set()
         self.hoisted: set[str] = set()
         self.measured: set[Symbol] = set()
+        self.differentiated: dict[Value, Dependencies] = {}
         self.sizes: Sizes = parent.sizes if parent is not None else Sizes()
         if parent is not None:
             self.builder.name, self.builder.span = parent.builder.name, parent.builder.span

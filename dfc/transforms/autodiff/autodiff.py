@@ -5,7 +5,9 @@
 
 The gradient rows of the op records, last node first, along paths between targets and loss only; what a value gets from
 several users is added. Nodes are expanded in program order, so the gradient of a gradient finds plain nodes. Reads that
-see the same version of a variable are one target. Loops of unknown length are split into blocks before
+see the same version of a variable are one target. Nodes of one block that differentiate one loss for variables share
+one backward pass, at the first of them: thousands of parameters that are updated one by one take no longer than a list
+of them. Loops of unknown length are split into blocks before
 (`split_iterations`). A target without a path gets zeros: the front end has reported it already, where the program
 is as it was written.
 """
@@ -13,9 +15,11 @@ is as it was written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
 from dfc.ir import walk
 from dfc.ir.dims import ONE
@@ -29,7 +33,7 @@ from dfc.transforms.autodiff.expose import expose_block, zeros
 from dfc.transforms.autodiff.reverse import Cotangents, carries_gradient, one, summed
 from dfc.transforms.autodiff.reverse_loops import LoopReverse
 from dfc.transforms.autodiff.split_iterations import split_block
-from dfc.transforms.scalar.matching import GRADIENT_OPS, ancestors
+from dfc.transforms.scalar.matching import GRADIENT_OPS, ancestors, producer
 from dfc.transforms.scalar.prune import prune_block
 from dfc.transforms.subgraph.versions import Versions, read_versions
 
@@ -54,11 +58,31 @@ def autodiff_block(block: Block, *, shared: bool = False) -> Block:
     return name_nodes(prune_block(expanded), block)
 
 
+@dataclass(slots=True)
+class _Scope:
+    """One block on its way: for which variables a loss is differentiated in it, and the passes that were made."""
+
+    reads: Mapping[Value, Sequence[Value]]
+    passes: dict[Value, tuple[_Plan, Cotangents]] = field(default_factory=dict["Value", "tuple[_Plan, Cotangents]"])
+
+
 class _Expand(Pass):
     """Expands gradient nodes one after the other."""
 
     def __init__(self, versions: Versions) -> None:
         self._versions = versions
+        self._scopes: list[_Scope] = []
+
+    def enter(self, block: Block) -> None:
+        reads: dict[Value, list[Value]] = {}
+        for node in block.nodes:
+            if node.op == "grad":
+                loss, *targets = node.operands
+                reads.setdefault(loss, []).extend(each for each in targets if producer(each, "read"))
+        self._scopes.append(_Scope(reads))
+
+    def leave(self, block: Block) -> None:
+        self._scopes.pop()
 
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         start = len(site.output)
@@ -73,9 +97,12 @@ class _Expand(Pass):
         return results
 
     def _gradients(self, site: RewriteSite, loss: Value, targets: Sequence[Value]) -> Sequence[Value]:
-        builder = _builder(site)
-        plan = self._plan(loss, targets)
-        cotangents = plan.back({loss: one(builder, loss)}, builder)
+        builder, scope = _builder(site), self._scopes[-1]
+        known = scope.passes.get(loss)
+        if known is None or not all(map(known[0].covers, targets)):
+            plan = self._plan(loss, [*targets, *scope.reads.get(site.node.operands[0], ())])
+            known = scope.passes[loss] = plan, plan.back({loss: one(builder, loss)}, builder)
+        plan, cotangents = known
         builder.name, builder.span = f"{site.node.name}/grad", site.node.span
         return [plan.total(cotangents, target, builder) for target in targets]
 
@@ -107,37 +134,44 @@ class _Plan:
     """The paths between some targets and a loss, and the backward pass along them."""
 
     def __init__(self, nodes: Sequence[Node], targets: Sequence[Value], versions: Versions) -> None:
-        self._nodes = nodes
-        self._same = {target: _same_reads(target, nodes, versions) for target in targets}
-        aliases = frozenset(v for same in self._same.values() for v in same if carries_gradient(v))
+        self._nodes, self._versions = nodes, versions
+        reads = _reads_by_version(nodes, versions)
+        self._aliases = {key: reads.get(key, ()) for key in map(self._key, targets)}
+        differentiated = {*targets, *(value for values in self._aliases.values() for value in values)}
+        aliases = frozenset(value for value in differentiated if carries_gradient(value))
         self._reverse = LoopReverse(set(aliases), aliases)
         self._reverse.mark(nodes)
+
+    def _key(self, target: Value) -> int | Value:
+        """Equal for reads that see the same version of the same variable."""
+        read = producer(target, "read")
+        return target if read is None else self._versions[read.name]
+
+    def covers(self, target: Value) -> bool:
+        """Whether a gradient for this target was asked for."""
+        return self._key(target) in self._aliases
 
     def back(self, cotangents: Cotangents, builder: Builder) -> Cotangents:
         self._reverse.run(self._nodes, cotangents, builder, {})
         return cotangents
 
     def total(self, cotangents: Mapping[Value, Value], target: Value, builder: Builder) -> Value:
-        """What a target gets, over all reads that are the same as it."""
+        """What a target gets, over all reads that are the same as it: its own first."""
         total: Value | None = None
-        for value in self._same[target]:
+        for value in dict.fromkeys((target, *self._aliases[self._key(target)])):
             if value in cotangents:
                 total = summed(builder, total, cotangents[value], target)
         return total if total is not None else zeros(builder, target)
 
 
-def _same_reads(target: Value, nodes: Sequence[Node], versions: Versions) -> tuple[Value, ...]:
-    """The target and every read among the nodes, or inside them, that sees the same version of the same variable."""
-    read = target.node
-    if read is None or read.op != "read":
-        return (target,)
-    equal_reads = {target: None}
+def _reads_by_version(nodes: Sequence[Node], versions: Versions) -> Mapping[int | Value, Sequence[Value]]:
+    """The reads among the nodes, or inside them, by the version that they see."""
+    reads: dict[int | Value, list[Value]] = {}
     for node in nodes:
-        inner = [n for region in node.regions for n in walk.nodes(region)]
-        for candidate in (node, *inner):
-            if candidate.op == "read" and versions.get(candidate.name) == versions[read.name]:
-                equal_reads[candidate.result] = None
-    return tuple(equal_reads)
+        for each in (node, *(inner for region in node.regions for inner in walk.nodes(region))):
+            if each.op == "read" and each.name in versions:
+                reads.setdefault(versions[each.name], []).append(each.result)
+    return reads
 
 
 def _builder(site: RewriteSite) -> Builder:

@@ -186,3 +186,24 @@ def test_a_long_chain_is_differentiated() -> None:
     gradient = m.builder.node("grad", [y, x]).result
     entry = m.entry(gradient)
     assert len(autodiff_block(entry.block).nodes) > 40_000
+
+
+def test_gradients_of_one_loss_that_are_taken_one_by_one_share_a_backward_pass() -> None:
+    names = ["a", "b", "c"]
+
+    def graph(*, together: bool) -> Graph:
+        m = Making(resources=[variable(name, X) for name in names])
+        a, b, c = (m.read(name) for name in names)
+        loss = m.op("sin", m.op("mul", m.op("mul", a, b), c))
+        if together:
+            return m.graph(*m.many("grad", loss, a, b, c))
+        # the last one through a read of its own
+        return m.graph(m.op("grad", loss, a), m.op("grad", loss, b), m.op("grad", loss, m.read("c")))
+
+    apart, shared = (verified(autodiff(graph(together=each)), "autodiff") for each in (False, True))
+    state = {name: np.array(value) for name, value in zip(names, (0.5, 1.25, -2.0), strict=True)}
+    results = evaluate(apart, "e", {}, state).results
+    assert results == pytest.approx([np.cos(-1.25) * x for x in (-2.5, -1.0, 0.625)], rel=1e-12)
+    assert results == evaluate(shared, "e", {}, state).results
+    counts = [sum(node.op == "cos" for node in walk.nodes(graph.entries["e"].block)) for graph in (apart, shared)]
+    assert counts == [1, 1]
