@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Where PYTHONDONTWRITEBYTECODE is set, every command would translate the modules that it imports anew: half a second.
 TRANSLATE := $(BIN)/python -m compileall -q dfc runtime targets
 
-.PHONY: help demo test test-gpu lint style types simulated fast gate bench bench-gpu clean
+.PHONY: help demo test test-gpu lint style types simulated tests fast gate bench bench-gpu clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -38,10 +38,14 @@ simulated: $(STAMP)
 fast: $(STAMP)  ## The tests that take seconds
 	$(BIN)/pytest -q -m 'not slow'
 
-# Three workers on two cores: tests of ranks and deadlines wait, others run meanwhile.
-test: $(STAMP)  ## Lint, then all tests
-	$(MAKE) --jobs 2 --output-sync=target types style simulated
-	$(BIN)/pytest -q -n 3 --dist loadgroup --durations 20 --durations-min 1
+# All at once: the type checker runs beside the tests, of which many wait.
+test: $(STAMP)  ## Style, types and all tests
+	$(MAKE) --no-print-directory --jobs 2 tests types style simulated
+
+# Three workers on two cores: tests of ranks and deadlines wait, others run meanwhile. Each begins with a third of all
+# tests, in order, and takes over of what is left from others: those of one module share its fixtures, and what is loaded.
+tests: $(STAMP)
+	$(BIN)/pytest -q -n 3 --dist worksteal --durations 20 --durations-min 1
 
 gate: $(STAMP)  ## Attacks and sweeps that take an hour or more; with new seeds each time
 	$(BIN)/python -m tests.gate

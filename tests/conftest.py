@@ -8,10 +8,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.quick_code import quick_code
+from tests.support.sweeping import WHOLE
 from tests.support.warm_compiler import warm_compilers
 
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -67,6 +70,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def compilers() -> Iterator[None]:
     """Kernels for GPUs are compiled without the start of a compiler for each request."""
     with warm_compilers():
+        yield
+
+
+TESTS = Path(__file__).resolve().parent
+QUICK = ("dfc/", "mpi/", "runtime/", "targets/cuda/", "samples/test_on_many_ranks.py")
+"""Tests for which native code is a means. The gate runs them with that of the product."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def native_code(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Before all other fixtures of a module, so that they compile as its tests do."""
+    if WHOLE or not request.path.relative_to(TESTS).as_posix().startswith(QUICK):
+        yield
+        return
+    with quick_code():
         yield
 
 

@@ -11,6 +11,7 @@ threads offer what a lane is asked for here.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -162,6 +163,7 @@ class _Block:
         self.function, self.arguments, self.block, self.blocks = function, arguments, block, blocks
         self.memories: dict[int, Any] = {}
         self.lanes = [_Turn(self, lane, threads) for lane in range(threads)]
+        self.workers: list[_Worker] = []
         self.done = threading.Lock()
         self.done.acquire()
         self.failure: BaseException | None = None
@@ -169,16 +171,13 @@ class _Block:
     def run(self) -> None:
         global _active
         before = _active
-        workers = [threading.Thread(target=lane.work, daemon=True) for lane in self.lanes]
-        for worker in workers:
-            worker.start()
         try:
             self.pass_on()
             self.done.acquire()
         finally:
             _active = before
-        for worker in workers:
-            worker.join()
+        for worker in self.workers:
+            worker.leave()
         if self.failure is not None:
             raise self.failure
 
@@ -194,6 +193,10 @@ class _Block:
             return
         global _active
         _active = lane
+        if not lane.started:
+            lane.started = True
+            self.workers.append(_worker())
+            self.workers[-1].begin(lane.work)
         lane.turn.release()
 
     def _next(self) -> _Turn | None:
@@ -215,6 +218,45 @@ class _Block:
         return f"lanes wait for each other at different lines of the text: {waiting_at}"
 
 
+class _Worker:
+    """A thread for one lane after the other: to start one takes longer than most lanes run."""
+
+    def __init__(self) -> None:
+        self._work: Callable[[], None] = lambda: None
+        self._wanted, self._over = threading.Lock(), threading.Lock()
+        self._wanted.acquire()
+        self._over.acquire()
+        threading.Thread(target=self._run, name="dfc-lane", daemon=True).start()
+
+    def begin(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._wanted.release()
+
+    def leave(self) -> None:
+        """Waits until the work is over; then there may be other work."""
+        self._over.acquire()
+        _IDLE.append(self)
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.acquire()
+            self._work()
+            self._work = lambda: None
+            self._over.release()
+
+
+_IDLE: list[_Worker] = []
+"""Workers without work. A process that forks has them no longer."""
+os.register_at_fork(after_in_child=_IDLE.clear)
+
+
+def _worker() -> _Worker:
+    try:
+        return _IDLE.pop()
+    except IndexError:
+        return _Worker()
+
+
 class _Turn:
     """A lane that runs while it holds the turn."""
 
@@ -222,7 +264,7 @@ class _Turn:
         self._block, self.block, self.blocks = block, block.block, block.blocks
         self.lane, self.lanes = lane, lanes
         self.shared_calls = 0
-        self.finished = False
+        self.started = self.finished = False
         self.waits: tuple[int, int, int] | None = None  # size (0: the block) and number of the warp, and the line
         self.turn = threading.Lock()
         self.turn.acquire()

@@ -1,0 +1,46 @@
+"""Native code made in a quarter of the time, for tests in which it is only a means.
+
+LLVM takes a third of the whole suite's time, most of it to choose instructions and registers. Here it does so at its
+lowest level. The text that it gets is the same, and no level may change a bit of what floating-point instructions
+compute; code is larger and slower. Tests of the machine code itself, of the target for processors, of `bench`, and all
+processes that tests start have that of the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from unittest import mock
+
+import llvmlite.binding as llvm
+
+from dfc.bundle.disk_cache import digest
+from dfc_target_cpu.link import compile as compiler
+from dfc_target_cpu.link import objects
+from dfc_target_cpu.machine import Machine
+
+
+@contextmanager
+def quick_code() -> Iterator[None]:
+    """What is compiled within is kept apart from what is compiled without."""
+    identity = compiler.identity()
+    with mock.patch.multiple(compiler, _target_machine=_machine, identity=lambda: digest(identity, "quick")):
+        _forget()
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    """The objects that this process has."""
+    objects.program_object.cache_clear()
+    objects.library_object.cache_clear()
+
+
+@cache
+def _machine(machine: Machine) -> llvm.TargetMachine:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(machine.triple)
+    names = {"cpu": machine.llvm_cpu, "features": machine.llvm_features}
+    return target.create_target_machine(**names, opt=0, reloc="pic", codemodel="small")
