@@ -7,21 +7,22 @@ iteration.
     iterations
 
 The backward loop emits what the matrix was multiplied with and the cotangents of the products (`hs`, `dzs`), last
-iteration first. Blocks begin at every sixteenth round, counted from the first one, and are added last one first: what
-comes out does not depend on how the loop was cut into segments (`split_iterations`), bit for bit. What a last, shorter
-block lacks is zeros.
+iteration first, and so are the sums of each product. Blocks begin at every sixteenth round, counted from the first one,
+and are added last one first: what comes out does not depend on how the loop was cut into segments
+(`split_iterations`), bit for bit. The last, shorter block is a product of its own where sizes say how short it is; else
+zeros stand for what it lacks, which changes no sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from dfc.ir.dims import ONE, ceil_divide, dim, product
+from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, product
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.regions import captured, for_node, for_view
 from dfc.ir.types import TensorType
-from dfc.ops.attributes import AxisAttributes, TypeAttributes
+from dfc.ops.attributes import AxisAttributes, SliceAttributes, TypeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.control.iterations import size_of
 from dfc.transforms.autodiff.expose import with_stacks
@@ -55,49 +56,92 @@ def added(
     of them.
     """
     room = products[0][1].tensor.shape[0]
-    blocks = ceil_divide(room, dim(ROWS))
-    full = exact and room == blocks * dim(ROWS)
-    known = exact and size_of(trips) is not None
-    if known:
-        count = builder.size(blocks)
-    else:
-        more = builder.apply("add", trips, builder.constant(ROWS - 1, I64))
-        count = builder.apply("floordiv", more, builder.constant(ROWS, I64))
+    if exact and size_of(trips) is not None:
+        return _added_by_sizes(builder, total, products, room)
+    more = builder.apply("add", trips, builder.constant(ROWS - 1, I64))
+    count = builder.apply("floordiv", more, builder.constant(ROWS, I64))
+
+    def block(inside: Builder, number: Value, stack: Value) -> Value:
+        return _block(inside, stack, *_row_indices(inside, number, count, trips))
+
+    return _loop(builder, total, products, (count, ceil_divide(room, dim(ROWS))), block)
+
+
+def _added_by_sizes(builder: Builder, total: Value, products: Sequence[tuple[int, Value, Value]], room: Dim) -> Value:
+    """The shorter block, then all others."""
+    rest, blocks = room % dim(ROWS), room // dim(ROWS)
+    if rest != ZERO:
+        total = _sum_of(builder, total, products, lambda stack: _first_rows(builder, stack, rest))
+    if blocks == ZERO:
+        return total
+
+    def block(inside: Builder, number: Value, stack: Value) -> Value:
+        return _below_each_other(inside, inside.apply("gather", stack, _from(inside, rest, number), attributes=FIRST))
+
+    return _loop(builder, total, products, (builder.size(blocks), blocks), block)
+
+
+def _from(b: Builder, rest: Dim, number: Value) -> Value:
+    """Where the rows of a full block are."""
+    first = b.apply("add", b.size(rest), b.apply("mul", number, b.constant(ROWS, I64)))
+    return b.apply("add", first, _steps(b))
+
+
+def _steps(b: Builder) -> Value:
+    return b.node("iota", (), TypeAttributes(TensorType(I64, (dim(ROWS),)))).result
+
+
+def _loop(
+    builder: Builder,
+    total: Value,
+    products: Sequence[tuple[int, Value, Value]],
+    count: tuple[Value, Dim],
+    block: Callable[[Builder, Value, Value], Value],
+) -> Value:
+    """The products of so many blocks; `block` makes the rows of one from its number and a stack."""
     number, sofar = Value(TensorType(I64), "round"), Value(total.type, total.name)
     body = Block((number, sofar))
     inside = Builder(body, name=builder.name, span=builder.span)
-    ids, valid = _row_indices(inside, number, count, trips, full=full)
-    after = sofar
-    for index, *rows in products:
-        factors, cotangent_rows = (_block(inside, stack, ids, valid) for stack in rows)
-        product = _product(inside, factors, cotangent_rows, index)
-        after = inside.apply("add", after, inside.reshape(product, total.tensor.shape))
-    body.outputs = (after,)
+    body.outputs = (_sum_of(inside, sofar, products, lambda stack: block(inside, number, stack)),)
     first = builder.constant(0, I64)
-    loop = for_node(first, count, (total,), body, trips=blocks, origin=builder)
+    loop = for_node(first, count[0], (total,), body, trips=count[1], origin=builder)
     return builder.append(with_stacks(loop)).result
 
 
-def _row_indices(b: Builder, number: Value, count: Value, trips: Value, *, full: bool) -> tuple[Value, Value | None]:
-    """Where the rows of a block are, first iteration first; and which of them exist."""
+def _sum_of(
+    b: Builder, total: Value, products: Sequence[tuple[int, Value, Value]], rows: Callable[[Value], Value]
+) -> Value:
+    for index, *stacks in products:
+        product = b.reshape(_product(b, rows(stacks[0]), rows(stacks[1]), index), total.tensor.shape)
+        total = b.apply("add", total, product)
+    return total
+
+
+def _first_rows(b: Builder, stack: Value, count: Dim) -> Value:
+    """The rows of the last iterations one below the other, where they lie."""
+    flat = _below_each_other(b, stack)
+    height, width = product(stack.tensor.shape[1:-1]), flat.tensor.shape[1]
+    attributes = SliceAttributes((ZERO, ZERO), (count * height, width), (1, 1))
+    return b.apply("slice", flat, attributes=attributes)
+
+
+def _below_each_other(b: Builder, rows: Value) -> Value:
+    shape = rows.tensor.shape
+    return b.reshape(rows, (product(shape[:-1]), shape[-1]))
+
+
+def _row_indices(b: Builder, number: Value, count: Value, trips: Value) -> tuple[Value, Value]:
+    """Where the rows of a block are, last iteration first; and which of them exist."""
     one, sixteen = b.constant(1, I64), b.constant(ROWS, I64)
     block = b.apply("sub", b.apply("sub", count, one), number)
-    last = b.apply("sub", b.apply("sub", trips, one), b.apply("mul", block, sixteen))
-    steps = b.node("iota", (), TypeAttributes(TensorType(I64, (dim(ROWS),)))).result
-    ids = b.apply("sub", last, steps)
-    if full:
-        return ids, None
-    zero = b.constant(0, I64)
+    beyond = b.apply("sub", trips, b.apply("mul", b.apply("add", block, one), sixteen))
+    ids, zero = b.apply("add", beyond, _steps(b)), b.constant(0, I64)
     return b.apply("maximum", ids, zero), b.apply("greater_equal", ids, zero)
 
 
-def _block(b: Builder, stack: Value, ids: Value, valid: Value | None) -> Value:
+def _block(b: Builder, stack: Value, ids: Value, valid: Value) -> Value:
     """The rows of a block one below the other: `[rows, columns]`."""
-    rows = b.apply("gather", stack, ids, attributes=FIRST)
-    if valid is not None:
-        rows = masked(b, rows, valid)
-    shape = rows.tensor.shape
-    return b.reshape(rows, (product(shape[:-1]), shape[-1]))
+    return _below_each_other(b, masked(b, b.apply("gather", stack, ids, attributes=FIRST), valid))
 
 
 def masked(b: Builder, rows: Value, valid: Value) -> Value:
