@@ -2,6 +2,7 @@
 
 Before: `assign += v` of a whole variable; a read after it; `matmul` with a vector; `gather` of a `gather`.
 After: `read`, `add`, `assign :=`, and the read replaced by the value just assigned; `mul` and `sum`; one `pick`.
+Products of which only some columns are used become smaller (`columns`).
 
 Assumes a verified block. Guarantees the same effects in the same order; only tokens of reads that went are skipped.
 """
@@ -16,6 +17,7 @@ from dfc.ir.graph import Block, Node, Resource, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ir.types import TensorType, Type
 from dfc.lower.fuse.inline import PICK
+from dfc.lower.fuse.rewrite.columns import narrow_products
 from dfc.lower.fuse.rewrite.gathers import gathers_first
 from dfc.ops.attributes import (
     AssignAttributes,
@@ -32,7 +34,7 @@ from dfc.transforms.scalar.dce import dce_block
 
 def prepare(block: Block, resources: Mapping[str, Resource], isolated: frozenset[str] = frozenset()) -> Block:
     """The block; updates of `isolated` state stay as they are, since they have to happen in one piece."""
-    return dce_block(rebuild(block, _Prepare(resources, isolated)))
+    return dce_block(narrow_products(rebuild(block, _Prepare(resources, isolated))))
 
 
 class _Prepare(Pass):
