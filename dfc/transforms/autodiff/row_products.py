@@ -118,11 +118,10 @@ def _sum_of(
 
 
 def _first_rows(b: Builder, stack: Value, count: Dim) -> Value:
-    """The rows of the last iterations one below the other, where they lie."""
-    flat = _below_each_other(b, stack)
-    height, width = product(stack.tensor.shape[1:-1]), flat.tensor.shape[1]
-    attributes = SliceAttributes((ZERO, ZERO), (count * height, width), (1, 1))
-    return b.apply("slice", flat, attributes=attributes)
+    """The rows of the last iterations one below the other."""
+    shape = (count, *stack.tensor.shape[1:])
+    attributes = SliceAttributes((ZERO,) * len(shape), shape, (1,) * len(shape))
+    return _below_each_other(b, b.apply("slice", stack, attributes=attributes))
 
 
 def _below_each_other(b: Builder, rows: Value) -> Value:
