@@ -104,7 +104,14 @@ class _Driver:
         self._dots(row0, row1, column0, column1)
         f.branch(done)
         f.begin(tiles)
-        self._tiles(row0, row1, column0, column1, contiguous)
+        left, right = self._packs(rows, columns, contiguous)
+        at_once, in_blocks = f.label("at.once"), f.label("in.blocks")
+        f.branch_if(self._is_packed_at_once(rows, columns, right), at_once, in_blocks)
+        f.begin(at_once)
+        self._panels(row0, row1, column0, column1)
+        f.branch(done)
+        f.begin(in_blocks)
+        self._blocks((row0, row1), (column0, column1), left, right)
         f.branch(done)
         f.begin(done)
         f.ret()
@@ -185,16 +192,48 @@ class _Driver:
                 f.store(zero(element), f.gep(element, start, column.index))
         self._finish(TRUE, row0, f.sub(row1, row0), column0, f.sub(column1, column0))
 
-    def _tiles(self, row0: Value, row1: Value, column0: Value, column1: Value, contiguous: Value) -> None:
-        """Blocks of k, of columns, of rows. A block of all rows is packed once for all columns; columns then go in
-        blocks that stay in the cache, as nothing but these rows reads them."""
+    def _is_packed_at_once(self, rows: Value, columns: Value, right: Value) -> Value:
+        """Whether all rows of A have room where a block of them is packed, and B is packed for few of them."""
         f, arg, shape = self.f, self.f.argument, self.shape
+        fits = f.icmp("sle", f.mul(rows, arg("k")), i64(shape.left_elements))
+        few = f.bit_and(f.icmp("sle", rows, i64(shape.mc)), f.icmp("sge", rows, i64(2 * shape.rows)))
+        lines = f.bit_or(f.icmp("eq", arg("a_cs"), i64(1)), f.icmp("eq", arg("a_rs"), i64(1)))
+        wide = f.icmp("sge", columns, i64(4 * shape.vectors * shape.lanes))
+        return f.bit_and(f.bit_and(f.bit_and(fits, few), f.bit_and(lines, wide)), right)
+
+    def _panels(self, row0: Value, row1: Value, column0: Value, column1: Value) -> None:
+        """Panel after panel of B, each in pieces that stay in the nearest cache until all rows are multiplied with
+        them, as does the panel of C: packing costs little then, though few rows use what it copies."""
+        f, arg, shape = self.f, self.f.argument, self.shape
+        rows, step_n = f.sub(row1, row0), i64(shape.near_columns)
+        step_k = self._even_step(arg("k"), i64(shape.near_depth), 4)
+        with f.counted_loop(i64(0), arg("k"), step_k, "pc") as pc:
+            depth = f.minimum(step_k, f.sub(arg("k"), pc.index))
+            a = f.gep(shape.element, arg("a"), f.add(f.mul(row0, arg("a_rs")), f.mul(pc.index, arg("a_cs"))))
+            self._pack_left(f.gep(shape.element, self._left_block(), f.mul(pc.index, rows)), a, depth, rows)
+        with f.counted_loop(column0, column1, step_n, "jc") as jc, f.counted_loop(i64(0), arg("k"), step_k, "pc") as pc:
+            depth = f.minimum(step_k, f.sub(arg("k"), pc.index))
+            width = f.minimum(step_n, f.sub(column1, jc.index))
+            b = f.gep(shape.element, arg("b"), f.add(f.mul(pc.index, arg("b_rs")), f.mul(jc.index, arg("b_cs"))))
+            self._pack(b, depth, width, i64(shape.vectors))
+            accumulate = f.bit_or(arg("accumulate"), f.icmp("sgt", pc.index, i64(0)))
+            last = f.icmp("sge", f.add(pc.index, step_k), arg("k"))
+            a = f.gep(shape.element, self._left_block(), f.mul(pc.index, rows))
+            c = f.gep(shape.element, arg("c"), f.add(f.mul(row0, arg("c_rs")), jc.index))
+            operands = [a, i64(1), i64(0), arg("workspace"), i64(0), c, arg("c_rs"), depth, rows, width]
+            following = self._next((pc.index, step_k), (jc.index, step_n), column1)
+            operands += [i64(shape.vectors), TRUE, TRUE, accumulate, *following]
+            f.call(gemm_block(self.module, shape), "void", operands)
+            self._finish(last, row0, rows, jc.index, width)
+
+    def _blocks(self, row: tuple[Value, Value], column: tuple[Value, Value], left: Value, right: Value) -> None:
+        """Blocks of k, of columns, of rows. A block of all rows is packed once for all columns."""
+        f, arg, shape = self.f, self.f.argument, self.shape
+        (row0, row1), (column0, column1) = row, column
         rows, columns = f.sub(row1, row0), f.sub(column1, column0)
-        left, right = self._packs(rows, columns, contiguous)
         most = f.select(f.icmp("sle", rows, i64(shape.few_rows)), i64(shape.wide), i64(shape.vectors))
         is_one = f.icmp("sle", rows, i64(shape.mc))
-        widest = f.select(is_one, i64(shape.narrow), i64(shape.nc))
-        step_n = f.select(right, self._even_step(columns, widest, shape.lanes), columns)
+        step_n = f.select(right, self._even_step(columns, i64(shape.nc), shape.lanes), columns)
         step_m, step_k = self._even_step(rows, i64(shape.mc), 2), self._depth(rows, right)
         with f.counted_loop(i64(0), arg("k"), step_k, "pc") as pc, f.counted_loop(column0, column1, step_n, "jc") as jc:
             depth = f.minimum(step_k, f.sub(arg("k"), pc.index))
@@ -209,13 +248,27 @@ class _Driver:
                 height = f.minimum(step_m, f.sub(row1, ic.index))
                 a = f.gep(shape.element, arg("a"), f.add(f.mul(ic.index, arg("a_rs")), f.mul(pc.index, arg("a_cs"))))
                 with f.when(f.bit_and(left, is_new), "pack.left"):
-                    self._pack_left(a, depth, height)
+                    self._pack_left(self._left_block(), a, depth, height)
                 c = f.gep(shape.element, arg("c"), f.add(f.mul(ic.index, arg("c_rs")), jc.index))
                 operands = [f.select(left, self._left_block(), a), arg("a_rs"), arg("a_cs")]
                 operands += [f.select(right, arg("workspace"), b), arg("b_rs"), c, arg("c_rs"), depth]
                 name = gemm_block(self.module, shape)
-                f.call(name, "void", [*operands, height, width, most, left, right, accumulate])
+                nothing = [a, i64(0), i64(0), i64(0)]
+                f.call(name, "void", [*operands, height, width, most, left, right, accumulate, *nothing])
                 self._finish(last, ic.index, height, jc.index, width)
+
+    def _next(self, k: tuple[Value, Value], column: tuple[Value, Value], column1: Value) -> list[Value]:
+        """The piece of B behind this one as lines in memory: address, stride, lines, elements of each."""
+        f, arg = self.f, self.f.argument
+        below = f.add(*k)
+        more = f.icmp("slt", below, arg("k"))
+        row_start, column_start = f.select(more, below, i64(0)), f.select(more, column[0], f.add(*column))
+        depth = f.minimum(k[1], f.sub(arg("k"), row_start))
+        width = f.maximum(f.minimum(column[1], f.sub(column1, column_start)), i64(0))
+        along = f.icmp("eq", arg("b_cs"), i64(1))
+        offset = f.add(f.mul(row_start, arg("b_rs")), f.mul(column_start, arg("b_cs")))
+        address, stride = f.gep(self.shape.element, arg("b"), offset), f.select(along, arg("b_rs"), arg("b_cs"))
+        return [address, stride, f.select(along, depth, width), f.select(along, width, depth)]
 
     def _depth(self, rows: Value, pack: Value) -> Value:
         """Few rows make one pass over B in place: shallow blocks, so that it is read in as few pages as possible."""
@@ -243,13 +296,13 @@ class _Driver:
             f.branch(done)
         f.begin(done)
 
-    def _pack_left(self, a: Value, depth: Value, rows: Value) -> None:
+    def _pack_left(self, target: Value, a: Value, depth: Value, rows: Value) -> None:
         f, arg = self.f, self.f.argument
         along_k, along_m, done = f.label("along.k"), f.label("along.m"), f.label("packed")
         f.branch_if(f.icmp("eq", arg("a_cs"), i64(1)), along_k, along_m)
         for label, build, stride in ((along_k, pack_left_rows, "a_rs"), (along_m, pack_left_columns, "a_cs")):
             f.begin(label)
-            operands = [self._left_block(), a, arg(stride), depth, rows]
+            operands = [target, a, arg(stride), depth, rows]
             f.call(build(self.module, self.shape), "void", operands)
             f.branch(done)
         f.begin(done)

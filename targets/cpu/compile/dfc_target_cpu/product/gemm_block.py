@@ -6,7 +6,7 @@ Assumes rows and columns of C that are not empty and a depth of at least 1. Fact
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, i64
-from dfc_target_cpu.product.gemm_kernel import KERNEL_PARAMETERS, gemm_kernel, packed_kernel
+from dfc_target_cpu.product.gemm_kernel import KERNEL_PARAMETERS, UNROLLED, gemm_kernel, packed_kernel
 from dfc_target_cpu.product.gemm_shape import GemmShape
 from dfc_target_cpu.product.gemm_tiles import Panels, RowTiles
 
@@ -14,7 +14,11 @@ _BLOCK_PARAMETERS = (
     *KERNEL_PARAMETERS[:8],
     *(Parameter("i64", x) for x in ("rows", "columns", "most")),
     *(Parameter("i1", x) for x in ("a_packed", "b_packed", "accumulate")),
+    Parameter("ptr", "next"),
+    *(Parameter("i64", x) for x in ("next_stride", "next_lines", "next_length")),
 )
+"""`next`: so many lines of so many elements each, which are packed after this block. They are brought into the cache
+while this one is multiplied; none if there are no lines."""
 
 
 def gemm_block(module: ModuleText, shape: GemmShape) -> str:
@@ -32,6 +36,8 @@ class _Block:
         f, arg, shape = self.f, self.f.argument, self.shape
         panels = Panels(f, shape, arg("columns"), arg("most"))
         tiles = RowTiles(f, shape, arg("rows"))
+        self.share = f.maximum(f.udiv(arg("k"), i64(UNROLLED)), i64(1))
+        self.shares = f.maximum(f.udiv(f.add(arg("next_lines"), f.sub(self.share, i64(1))), self.share), i64(1))
         with f.counted_loop(i64(0), panels.count, hint="panel") as panel:
             start, vectors = panels.panel(panel.index)
             column, width = f.mul(start, i64(shape.lanes)), f.mul(vectors, i64(shape.lanes))
@@ -45,7 +51,9 @@ class _Block:
                 row, height = tiles.tile(tile.index)
                 a, a_rs, a_cs = self._left(row, height)
                 at = f.gep(shape.element, c, f.mul(row, arg("c_rs")))
-                self._dispatch(height, vectors, [a, a_rs, a_cs, b, b_rs, at, arg("c_rs"), arg("k"), last])
+                operands = [a, a_rs, a_cs, b, b_rs, at, arg("c_rs"), arg("k"), last, arg("accumulate")]
+                call = f.add(f.mul(panel.index, tiles.count), tile.index)
+                self._dispatch(height, vectors, operands, self._share_of_next(call, a))
         f.ret()
         return f
 
@@ -56,35 +64,41 @@ class _Block:
         a = f.gep(self.shape.element, arg("a"), f.mul(row, f.select(packed, arg("k"), arg("a_rs"))))
         return a, f.select(packed, i64(1), arg("a_rs")), f.select(packed, height, arg("a_cs"))
 
-    def _dispatch(self, height: Value, vectors: Value, operands: list[Value]) -> None:
+    def _share_of_next(self, call: Value, unused: Value) -> list[Value]:
+        """What one kernel brings into the cache: a stretch of some lines, then the same one of others, and so on."""
+        f, arg = self.f, self.f.argument
+        lines, stretch = self.share, i64(self.shape.vectors * self.shape.lanes)
+        start, line = f.mul(f.udiv(call, self.shares), stretch), f.mul(f.urem(call, self.shares), lines)
+        is_needed = f.icmp("slt", start, arg("next_length"))
+        address = f.gep(self.shape.element, arg("next"), f.add(start, f.mul(line, arg("next_stride"))))
+        return [f.select(is_needed, address, unused), f.select(is_needed, arg("next_stride"), i64(0))]
+
+    def _dispatch(self, height: Value, vectors: Value, operands: list[Value], following: list[Value]) -> None:
         f = self.f
         done, impossible = f.label("done"), f.label("impossible")
         packed = f.select(f.argument("a_packed"), f.argument("b_packed"), FALSE)
         base = f.select(packed, i64(256), i64(0))
-        cases = self._kernels()
-        labels = [f.label("tile") for _ in cases]
-        numbers = [number for numbers, _ in cases for number in numbers]
-        targets = [label for (numbers, _), label in zip(cases, labels, strict=True) for _ in numbers]
+        cases = [(numbers, kernel, more, f.label("tile")) for numbers, kernel, more in self._kernels(following)]
         choice = f.add(f.add(f.shl(vectors, i64(4)), height), base)
-        f.switch(choice, impossible, list(zip(numbers, targets, strict=True)))
-        for (_, kernel), label in zip(cases, labels, strict=True):
+        f.switch(choice, impossible, [(number, label) for numbers, _, _, label in cases for number in numbers])
+        for _, kernel, more, label in cases:
             f.begin(label)
-            f.call(kernel, "void", [*operands, f.argument("accumulate")])
+            f.call(kernel, "void", [*operands, *more])
             f.branch(done)
         f.begin(impossible)
         f.unreachable()
         f.begin(done)
 
-    def _kernels(self) -> list[tuple[list[int], str]]:
-        """Every micro-kernel, and the choices that lead to it: 16 * vectors + rows, and 256 more if both factors are
-        packed."""
-        kernels: list[tuple[list[int], str]] = []
+    def _kernels(self, following: list[Value]) -> list[tuple[list[int], str, list[Value]]]:
+        """Every micro-kernel, the choices that lead to it (16 * vectors + rows, and 256 more if both factors are
+        packed), and what it gets besides operands."""
+        kernels: list[tuple[list[int], str, list[Value]]] = []
         own = self.shape.packed_tiles()
         for rows, vectors in self.shape.tiles():
             number = 16 * vectors + rows
             has_own = (rows, vectors) in own
             plain = [number] if has_own else [number, number + 256]
-            kernels.append((plain, gemm_kernel(self.module, self.shape, rows, vectors)))
+            kernels.append((plain, gemm_kernel(self.module, self.shape, rows, vectors), []))
             if has_own:
-                kernels.append(([number + 256], packed_kernel(self.module, self.shape, rows, vectors)))
+                kernels.append(([number + 256], packed_kernel(self.module, self.shape, rows, vectors), following))
         return kernels

@@ -5,7 +5,7 @@ multiply-adds over ascending k, whatever the tile: so tiles, and with them threa
 of each row is masked (loads of B and accesses to C); no lane beyond the columns is touched.
 """
 
-from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
+from dfc_target_cpu.llvm.text import FunctionText, Loop, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64, zero
 from dfc_target_cpu.product.gemm_shape import GemmShape
 
@@ -22,10 +22,14 @@ KERNEL_PARAMETERS = (
     Parameter("i1", "accumulate"),
 )
 """Strides in elements; `last`: columns in the last vector; `accumulate`: add to C instead of storing."""
+PACKED_PARAMETERS = (*KERNEL_PARAMETERS, Parameter("ptr", "next"), Parameter("i64", "next_stride"))
+"""Besides: what is brought into the cache meanwhile, as many elements as the tile has columns from each of `k / 4`
+lines."""
 
 Tile = list[list[Value]]
-_UNROLLED = 4
+UNROLLED = 4
 """Steps of k between two tests in a kernel for packed factors."""
+CACHE_LINE = 64
 
 
 def gemm_kernel(module: ModuleText, shape: GemmShape, rows: int, vectors: int) -> str:
@@ -43,8 +47,10 @@ def packed_kernel(module: ModuleText, shape: GemmShape, rows: int, vectors: int)
 class _Kernel:
     """One micro-kernel under construction."""
 
+    parameters = KERNEL_PARAMETERS
+
     def __init__(self, module: ModuleText, name: str, shape: GemmShape, rows: int, vectors: int) -> None:
-        self.f = module.function(name, "void", KERNEL_PARAMETERS, attributes="nounwind noinline")
+        self.f = module.function(name, "void", self.parameters, attributes="nounwind noinline")
         self.shape, self.rows, self.vectors = shape, rows, vectors
 
     def build(self) -> FunctionText:
@@ -146,7 +152,9 @@ class _Kernel:
 
 
 class _PackedKernel(_Kernel):
-    """The loop over k in steps of `_UNROLLED`, then the rest."""
+    """The loop over k in steps of `UNROLLED`, then the rest."""
+
+    parameters = PACKED_PARAMETERS
 
     def build(self) -> FunctionText:
         f = self.f
@@ -154,8 +162,8 @@ class _PackedKernel(_Kernel):
         for row in self._addresses():
             f.prefetch(row[0])
             f.prefetch(row[-1])
-        whole = f.bit_and(f.argument("k"), i64(-_UNROLLED))
-        sums = self._steps(self._start(mask), i64(0), whole, _UNROLLED)
+        whole = f.bit_and(f.argument("k"), i64(-UNROLLED))
+        sums = self._steps(self._start(mask), i64(0), whole, UNROLLED)
         self._store_tile(self._steps(sums, whole, f.argument("k"), 1), mask)
         f.ret()
         return f
@@ -167,6 +175,8 @@ class _PackedKernel(_Kernel):
             following = carried
             a = f.gep(shape.element, f.argument("a"), f.mul(loop.index, i64(self.rows)))
             b = f.gep(shape.element, f.argument("b"), f.mul(loop.index, i64(width)))
+            if count == UNROLLED:
+                self._bring_next(loop)
             for step in range(count):
                 offsets = [i64(step * self.rows + row) for row in range(self.rows)]
                 line = f.gep(shape.element, b, i64(step * width))
@@ -178,3 +188,12 @@ class _PackedKernel(_Kernel):
                 for old, new in zip(old_row, new_row, strict=True):
                     loop.next(old, new)
         return [[loop.result(one) for one in row] for row in carried]
+
+    def _bring_next(self, loop: Loop) -> None:
+        """Packing waits for memory where few rows use what it copies, and multiplying does not."""
+        f, shape = self.f, self.shape
+        line = loop.carry(f.argument("next"))
+        width = self.vectors * shape.lanes * shape.element_bytes
+        for offset in range(0, width, CACHE_LINE):
+            f.prefetch(f.gep("i8", line, i64(offset)), locality=2)
+        loop.next(line, f.gep(shape.element, line, f.argument("next_stride")))

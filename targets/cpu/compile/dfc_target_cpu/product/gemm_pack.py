@@ -6,7 +6,7 @@ read them, but never store what follows from them.
 """
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
-from dfc_target_cpu.llvm.values import i64, lane_count, vector_type, zero
+from dfc_target_cpu.llvm.values import i64, vector_type, zero
 from dfc_target_cpu.product.gemm_shape import GemmShape
 from dfc_target_cpu.product.gemm_tiles import Panels
 
@@ -111,34 +111,40 @@ def _pack_columns(module: ModuleText, shape: GemmShape) -> FunctionText:
     f = module.function(name, "void", PACK_PARAMETERS, attributes="nounwind noinline")
     target, b, _, b_cs, k, columns, most = f.arguments
     panels, lanes, side = Panels(f, shape, columns, most), shape.lanes, min(shape.lanes, SQUARE)
+    whole, last = f.bit_and(k, i64(-side)), f.sub(columns, i64(1))
     with f.counted_loop(i64(0), panels.count) as outer:
         start, width = panels.panel(outer.index)
-        column = f.mul(start, i64(lanes))
+        column, stride = f.mul(start, i64(lanes)), f.mul(width, i64(lanes))
         panel = f.gep(shape.element, target, f.mul(column, k))
-        stride = f.mul(width, i64(lanes))
-        with f.counted_loop(i64(0), k, side) as rows, f.counted_loop(i64(0), stride, side) as offset:
-            mask = f.tail_mask(f.sub(k, rows.index), side)
-            first = f.add(column, offset.index)
-            square = _load_square(f, shape, f.gep(shape.element, b, rows.index), b_cs, first, columns, mask)
-            write = f.gep(shape.element, panel, f.add(offset.index, f.mul(rows.index, stride)))
-            for value in transpose(f, square):
-                f.store(value, write)
-                write = f.gep(shape.element, write, stride)
+        with f.counted_loop(i64(0), stride, side) as offset:
+            first, write = f.add(column, offset.index), f.gep(shape.element, panel, offset.index)
+            # columns beyond the last repeat it
+            numbers = [f.minimum(f.add(first, i64(lane)), last) for lane in range(side)]
+            lines = [f.gep(shape.element, b, f.mul(number, b_cs)) for number in numbers]
+            with f.counted_loop(i64(0), whole, side) as rows:
+                _turn_square(f, shape, lines, rows.index, (write, stride), None)
+            with f.when(f.icmp("slt", whole, k), "rest"):
+                _turn_square(f, shape, lines, whole, (write, stride), f.tail_mask(f.sub(k, whole), side))
     f.ret()
     return f
 
 
-def _load_square(
-    f: FunctionText, shape: GemmShape, b: Value, b_cs: Value, first: Value, columns: Value, mask: Value
-) -> list[Value]:
-    """One vector along k from each column of a square; columns beyond the last repeat it."""
-    last, vector = f.sub(columns, i64(1)), vector_type(lane_count(mask.type), shape.element)
-    square: list[Value] = []
-    for lane in range(lane_count(mask.type)):
-        column = f.minimum(f.add(first, i64(lane)), last)
-        address = f.gep(shape.element, b, f.mul(column, b_cs))
-        square.append(f.masked_load(vector, address, mask, zero(vector)))
-    return square
+def _turn_square(
+    f: FunctionText,
+    shape: GemmShape,
+    lines: list[Value],
+    row: Value,
+    target: tuple[Value, Value],
+    mask: Value | None,
+) -> None:
+    """Some elements of each line from one row on, as rows of a panel that are so far apart."""
+    vector = vector_type(len(lines), shape.element)
+    addresses = [f.gep(shape.element, line, row) for line in lines]
+    square = [f.masked_load(vector, a, mask, zero(vector)) if mask else f.load(vector, a) for a in addresses]
+    write = f.gep(shape.element, target[0], f.mul(row, target[1]))
+    for value in transpose(f, square):
+        f.store(value, write)
+        write = f.gep(shape.element, write, target[1])
 
 
 def transpose(f: FunctionText, square: list[Value]) -> list[Value]:

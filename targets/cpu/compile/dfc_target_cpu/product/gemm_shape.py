@@ -14,8 +14,8 @@ class GemmShape:
     """Register tiles and cache blocks, in elements.
 
     Tiles have an even number of rows up to `rows`, or one row; up to `vectors` vectors, or `wide` where all rows of the
-    product are at most `few_rows`. A block of A has `mc` rows and a depth of `kc`. One of B has `nc` columns, or only
-    `narrow`, which stay in the cache of a core, where no second block of rows reads it again.
+    product are at most `few_rows`. A block of A has `mc` rows and a depth of `kc`, one of B `nc` columns. A panel of
+    a depth of `near_depth` stays in the nearest cache.
     """
 
     element: str
@@ -27,7 +27,8 @@ class GemmShape:
     kc: int
     mc: int
     nc: int
-    narrow: int
+    near_depth: int
+    near_columns: int
     always_packs: bool
 
     @property
@@ -62,9 +63,14 @@ class GemmShape:
         return _up((self.kc * self.nc + self.lanes * self.wide * self.lanes) * self.element_bytes, 64)
 
     @property
+    def left_elements(self) -> int:
+        """Room for packed rows of A: a block, or all of few rows."""
+        return max(self.mc * self.kc, (1 << 20) // self.element_bytes)
+
+    @property
     def workspace_bytes(self) -> int:
         """Scratch memory of one part: packed blocks of both factors. One of A spills no more than a square of rows."""
-        return self.left_offset + _up((self.mc * self.kc + 4 * self.rows * self.rows) * self.element_bytes, 64)
+        return self.left_offset + _up((self.left_elements + 4 * self.rows * self.rows) * self.element_bytes, 64)
 
 
 def gemm_shape(machine: Machine, element: str) -> GemmShape:
@@ -76,9 +82,10 @@ def gemm_shape(machine: Machine, element: str) -> GemmShape:
     kc = (512 if has_room else 384) * 4 // size
     mc = _down(machine.l2_bytes * 3 // 8 // (kc * size), rows)
     nc = _down((2 << 20) // (kc * size), 6 * lanes)
-    narrow = _down(machine.l2_bytes // 2 // (kc * size), vectors * lanes)
+    near_columns = vectors * lanes * (1 if has_room else 2)
+    near_depth = min(kc, _down(machine.l1_bytes * 3 // 4 // (near_columns * size), 4))
     always_packs = machine.fused_multiply_add and not has_room
-    return GemmShape(element, lanes, rows, vectors, few_rows, wide, kc, mc, nc, narrow, always_packs)
+    return GemmShape(element, lanes, rows, vectors, few_rows, wide, kc, mc, nc, near_depth, near_columns, always_packs)
 
 
 def _down(value: int, multiple: int) -> int:
