@@ -14,7 +14,7 @@ from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
 from dfc_driver_cuda import libcuda
 from dfc_driver_cuda.libraries import cudnn_backend
-from dfc_driver_cuda.libraries.cudnn_backend import ConvolutionError
+from dfc_driver_cuda.libraries.native import LibraryError
 from dfc_target_cuda.target import CudaTarget
 from tests.dfc.kernels.matching.test_convolutions import FORMS, WHAT, numbers, text_of
 from tests.support.simulated_programs import SimulatedRun, program_of
@@ -38,7 +38,7 @@ def library() -> None:
     try:
         if cudnn_backend.find_library() is None:
             pytest.skip("cuDNN is not installed")
-    except ConvolutionError as problem:
+    except LibraryError as problem:
         pytest.skip(str(problem))
 
 

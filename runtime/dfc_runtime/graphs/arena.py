@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 
 from dfc_runtime.graphs.device import Device
-from dfc_runtime.graphs.memory_layout import LARGE, Region
+from dfc_runtime.graphs.memory_layout import LARGE, Region, padded
 
 LITTLE = 64 << 20
 
@@ -103,18 +103,14 @@ class Scratch:
 
     @staticmethod
     def of(needs: Sequence[int], memory: Memory) -> Scratch:
-        padded = [_padded(size) for size in needs]
-        region = memory.reserve_workspace(max(max(padded), min(sum(padded), WORKSPACE)))
+        rooms = [padded(size) for size in needs]
+        region = memory.reserve_workspace(max(max(rooms), min(sum(rooms), WORKSPACE)))
         return Scratch(region.address, region.size)
 
     def take(self, size: int) -> tuple[int, int]:
         """Address and size."""
-        if self._next + _padded(size) > self._size:
+        if self._next + padded(size) > self._size:
             self._next = 0
         address = self._start + self._next
-        self._next += _padded(size)
+        self._next += padded(size)
         return address, size
-
-
-def _padded(size: int) -> int:
-    return -(-size // LARGE) * LARGE

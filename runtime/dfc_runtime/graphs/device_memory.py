@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dfc_runtime.calls.memory import address_of
 from dfc_runtime.graphs.device import Device
-from dfc_runtime.graphs.memory_layout import LARGE, Region
+from dfc_runtime.graphs.memory_layout import LARGE, Region, padded
 
 Array = NDArray[np.generic]
 
@@ -32,7 +32,7 @@ class ProgramMemory:
         sizes = {name: array.nbytes for name, array in resources.items()}
         try:
             with device.current():
-                self._block = device.allocate(max(LARGE, sum(map(_padded, sizes.values()))))
+                self._block = device.allocate(max(LARGE, sum(map(padded, sizes.values()))))
         except BaseException:
             device.close()
             raise
@@ -40,7 +40,7 @@ class ProgramMemory:
         address = self._block
         for name, size in sizes.items():
             self.regions[name] = Region(address, size)
-            address += _padded(size)
+            address += padded(size)
         self.push(list(resources))
 
     def pull(self, names: Sequence[str]) -> None:
@@ -98,7 +98,3 @@ class ProgramMemory:
     def _let_go(self) -> None:
         if self._closed and not self._lent:
             self._device.close()
-
-
-def _padded(size: int) -> int:
-    return -(-size // LARGE) * LARGE

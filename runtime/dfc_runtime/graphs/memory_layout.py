@@ -135,6 +135,11 @@ def number(formula: Formula, sizes: Mapping[str, int]) -> int:
     return value
 
 
+def padded(size: int) -> int:
+    """Room for so many bytes between addresses that are multiples of `LARGE`."""
+    return -(-size // LARGE) * LARGE
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
     """Memory on the device."""

@@ -136,7 +136,7 @@ def test_sizes_decide_who_makes_a_product(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_sums_that_take_too_much_of_the_memory_stay_in_their_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DFC_CUBLASLT", "all")
-    monkeypatch.setattr("dfc_driver_cuda.libraries.products.SHARE", (1 << 28) // (4 * 7 * 6))
+    monkeypatch.setattr("dfc_driver_cuda.libraries.launches.SHARE", (1 << 28) // (4 * 7 * 6))
     for rows, products in ((7, 1), (8, 0)):
         library = SimulatedCublasLt()
         run = SimulatedRun(program_of(FOLLOWED), {}, with_library(library, capacity=1 << 28))

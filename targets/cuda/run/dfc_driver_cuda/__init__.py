@@ -1,4 +1,4 @@
-"""The run half of the target `cuda`: plans as graphs of the driver API. Needs the runtime and nothing of the compiler.
+"""The run half of the target `cuda`: its driver API, its libraries, its own kernels. Needs nothing of the compiler.
 
-Read first: `driver`, then `dfc_runtime.plans` and `executor`.
+Read first: `driver`, then `dfc_runtime.graphs`, which runs plans on any device.
 """

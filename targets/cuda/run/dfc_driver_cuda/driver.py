@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from dfc_driver_cuda import control, libcuda
-from dfc_driver_cuda.libraries import cublaslt, cudnn_backend
 from dfc_driver_cuda.libraries.convolutions import ConvolutionLibrary
+from dfc_driver_cuda.libraries.native import Library, LibraryError
 from dfc_driver_cuda.libraries.products import ProductLibrary
 from dfc_runtime.graphs.device import Device
 from dfc_runtime.graphs.driver import GraphDriver
@@ -28,13 +28,13 @@ class CudaDevice(Device, Protocol):
     """A device, and the libraries that programs on it are to use."""
 
     @property
-    def matrix_library(self) -> cublaslt.Library | None:
+    def matrix_library(self) -> Library | None:
         """cuBLASLt, if programs are to use it."""
         ...
 
     @property
-    def convolution_library(self) -> cudnn_backend.Library | None:
-        """cuDNN, if programs are to use it; `ConvolutionError` if it cannot be used."""
+    def convolution_library(self) -> Library | None:
+        """cuDNN, if programs are to use it; `LibraryError` if it cannot be used."""
         ...
 
 
@@ -84,7 +84,7 @@ class CudaDriver(GraphDriver[CudaDevice]):
         try:
             symbol = getattr(self.device, where)
             library = None if symbol is None else kind(symbol)
-        except (cublaslt.ProductError, cudnn_backend.ConvolutionError) as problem:
+        except LibraryError as problem:
             self._no_library[kind] = f"the kernel of the program, because {problem}"
             return
         if library is not None:

@@ -16,7 +16,8 @@ from importlib import import_module
 from typing import Any
 
 from dfc_driver_cuda.libraries import cudnn_backend
-from dfc_driver_cuda.libraries.cublaslt import Library, find_library
+from dfc_driver_cuda.libraries.cublaslt import find_library
+from dfc_driver_cuda.libraries.native import Library
 from dfc_runtime import devices
 from dfc_runtime.calls.memory import in_words
 from dfc_runtime.errors import LimitError
@@ -205,7 +206,7 @@ class CudaDevice:
         return None if os.environ.get("DFC_CUBLASLT") == "0" else find_library()
 
     @property
-    def convolution_library(self) -> cudnn_backend.Library | None:
+    def convolution_library(self) -> Library | None:
         return cudnn_backend.offered()
 
     @contextmanager
@@ -289,20 +290,15 @@ class CudaGraph:
     def kernel(
         self, function: object, blocks: int, threads: int, arguments: Sequence[int], after: Sequence[Any]
     ) -> object:
-        parameters, kept = self._kernel_parameters(function, blocks, threads, arguments)
-        node = self._on.do("cuGraphAddKernelNode", self._graph, list(after), len(after), parameters)
-        self.nodes_by_id[node] = parameters
-        del kept  # the driver has copied the arguments
-        return node
-
-    def _kernel_parameters(self, function: object, blocks: int, threads: int, arguments: Sequence[int]) -> Any:
-        """The node's parameters, and what must live until the driver has copied them."""
         parameters, kept = self._on.api.CUDA_KERNEL_NODE_PARAMS(), Arguments(arguments)
         parameters.func, parameters.sharedMemBytes = function, 0
         parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ = blocks, 1, 1
         parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ = threads, 1, 1
         parameters.kernelParams = kept.address
-        return parameters, kept
+        node = self._on.do("cuGraphAddKernelNode", self._graph, list(after), len(after), parameters)
+        self.nodes_by_id[node] = parameters
+        del kept  # the driver has copied the arguments
+        return node
 
     def copy(self, direction: str, target: int, source: int, size: int, after: Sequence[Any]) -> object:
         parameters = self.copy_parameters(direction, target, source, size)

@@ -1,67 +1,28 @@
 """Convolutions of a program that the library makes: which of its launches, with which of its engines, on which memory.
 
-Assumes a plan that was read, and one caller at a time with the device current. Guarantees that whatever the library
-cannot do, or must not, is left to the kernels of the program, and that `notes` says of every convolution who makes it,
-and why. Addresses of the caller may change from call to call: what is chosen for them holds for each multiple of 16.
+Assumes and guarantees what `launches` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
-from dfc_driver_cuda.libraries.cudnn import ConvolutionPlan, Cudnn
-from dfc_driver_cuda.libraries.cudnn_backend import ConvolutionError, Library
+from dfc_driver_cuda.libraries.cudnn import Cudnn
 from dfc_driver_cuda.libraries.cudnn_graphs import ConvolutionShape, TensorShape
-from dfc_driver_cuda.libraries.product_costs import ITEM, SHARE
+from dfc_driver_cuda.libraries.launches import CALLER_ALIGNMENT, LARGEST_EXTENT, NativeCall, NativeLaunches, aligned
+from dfc_driver_cuda.libraries.native import Library
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.graphs.library_calls import Find, Operand, Refused
-from dfc_runtime.graphs.memory_layout import Slot, number
-from dfc_runtime.plans.convolutions import OUTPUT_TENSOR
-from dfc_runtime.plans.convolutions import ConvolutionPlan as Described
+from dfc_runtime.formats.element_types import SIZES
+from dfc_runtime.graphs.library_calls import Find, Operand
+from dfc_runtime.graphs.memory_layout import number
+from dfc_runtime.plans.convolutions import OUTPUT_TENSOR, ConvolutionPlan
 from dfc_runtime.plans.plan import KernelPlan
-from dfc_runtime.plans.products import SUMS, FinishPlan
+from dfc_runtime.plans.products import SUMS
 from dfc_runtime.plans.steps import Launch
 
-ALIGNMENT = 16
-"""What addresses are told to be multiples of, if they are; those of the caller always are."""
-
-LARGEST = 2**31 - 1
-MOST_NOTES = 1024
-PADDING = 256
 FEWEST_SPATIAL_AXES = 2
 """What lies along one axis is told as a plane of one row."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConvolutionCall:
-    """What the library is to do. `addresses` and `offsets` (bytes) of its tensors; sums that a kernel takes on lie at
-    the start of the workspace."""
-
-    plan: ConvolutionPlan
-    library: ConvolutionLibrary
-    addresses: tuple[int | Slot, ...]
-    offsets: tuple[int, ...]
-    uses: tuple[tuple[int, bool], ...]
-    finish: tuple[FinishPlan, Operand] | None = None
-
-    @property
-    def workspace(self) -> int:
-        return self._sums_bytes + self.plan.workspace
-
-    @property
-    def _sums_bytes(self) -> int:
-        return -(-self.finish[1].size // PADDING) * PADDING if self.finish is not None else 0
-
-    def queue(self, starts: Sequence[int], workspace: int, stream: int) -> None:
-        addresses = [start + offset for start, offset in zip(starts, self.offsets, strict=True)]
-        if self.finish is not None:
-            addresses[OUTPUT_TENSOR[self.plan.shape.kind]] = workspace
-        self.library.run(self.plan, addresses, workspace + self._sums_bytes, stream)
-
-    def refuse(self, reason: str) -> Refused:
-        return self.library.refuse(self.plan.shape, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,94 +35,64 @@ class Zeros:
     start: int = 0
 
 
-class ConvolutionLibrary:
+class ConvolutionLibrary(NativeLaunches):
     """The library, for one program on one device."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = Cudnn(library)
-        self._name = f"cuDNN {self._library.version()}"
-        self._refused: dict[ConvolutionShape, str] = {}
-        self.memory = 1 << 62
-        """Bytes of the device: what a kernel takes on is scratch memory."""
-        self.notes: dict[str, str] = {}
-        """Who makes each convolution, by kernel and sizes; the first `MOST_NOTES` of them."""
+    otherwise = "the kernels of the program"
 
-    def choose(self, step: Launch, kernel: KernelPlan, find: Find, sizes: Mapping[str, int]) -> ConvolutionCall | None:
+    def __init__(self, library: Library) -> None:
+        super().__init__(Cudnn(library))
+
+    def output(self, shape: ConvolutionShape) -> int:
+        return OUTPUT_TENSOR[shape.kind]
+
+    def choose(self, step: Launch, kernel: KernelPlan, find: Find, sizes: Mapping[str, int]) -> NativeCall | None:
         """How the library makes what a launch of this kernel does; None: the kernels do."""
         what, first = step.convolution, len(step.buffers)
         if what is None:
             return None
         operands = [None if buffer == SUMS else find(buffer) for buffer in what.operands]
-        where = ", ".join((kernel.name, *(f"{name}={size}" for name, size in sizes.items())))
-        try:
-            choice = self._chosen(what, kernel, operands, sizes, first)
-        except (ConvolutionError, ValueError) as problem:
-            self._note(where, f"the kernels of the program, because {problem}")
-            return None
-        self._note(where, self._name + (", and a kernel after it" if choice.finish is not None else ""))
-        return choice
-
-    def run(self, plan: ConvolutionPlan, addresses: Sequence[int], workspace: int, stream: int) -> None:
-        """Queues a convolution on a stream; `Refused` if the library does not take it."""
-        try:
-            self._library.run(plan, addresses, workspace, stream)
-        except ConvolutionError as problem:
-            raise self.refuse(plan.shape, str(problem)) from None
-
-    def refuse(self, shape: ConvolutionShape, reason: str) -> Refused:
-        """Never again with the library."""
-        self._refused[shape] = reason
-        return Refused(reason)
-
-    def close(self) -> None:
-        with suppress(ConvolutionError):  # of a device that has failed, and has told so
-            self._library.close()
-
-    def _note(self, where: str, who: str) -> None:
-        if where in self.notes or len(self.notes) < MOST_NOTES:
-            self.notes[where] = who
+        return self.decided(kernel.name, sizes, lambda: self._chosen(what, kernel, operands, sizes, first))
 
     def _chosen(
         self,
-        what: Described,
+        what: ConvolutionPlan,
         kernel: KernelPlan,
         operands: Sequence[Operand | None],
         sizes: Mapping[str, int],
         first: int,
-    ) -> ConvolutionCall:
+    ) -> NativeCall:
         """An operand for each tensor, none for sums; the first one has the number `first` among those of the launch."""
         sized = _Sized(what, operands, sizes)
         sized.check()
         finish = None
         output = OUTPUT_TENSOR[what.kind]
         if what.finish is not None:
-            finish = what.finish, Operand(what.type, 0, sized.elements(output) * ITEM[what.type])
-            if finish[1].size > self.memory // SHARE:
-                raise ValueError("its sums take too much memory to be made apart")
+            finish = what.finish, Operand(what.type, 0, sized.elements(output) * SIZES[what.type])
+            self.check_sums(finish[1].size)
         elif kernel.guarded and sized.operand(output).visible:
             raise ValueError("it runs after what may fail, and is seen then")
-        shape = sized.shape()
-        if shape in self._refused:
-            raise ValueError(self._refused[shape])
+        plan = self.planned(sized.shape())
         addresses = tuple(0 if one is None else one.address for one in operands)
+        offsets = tuple(0 if one is None else offset for one, offset in zip(operands, sized.offsets, strict=True))
         present = [position for position, one in enumerate(operands) if one is not None]
         uses = tuple((first + number_, position == output) for number_, position in enumerate(present))
-        return ConvolutionCall(self._library.plan(shape), self, addresses, tuple(sized.offsets), uses, finish)
+        return NativeCall(plan, self, addresses, (offsets,), uses, finish)
 
 
 class _Sized:
     """A convolution whose sizes are known. `offsets` in bytes."""
 
-    def __init__(self, what: Described, operands: Sequence[Operand | None], sizes: Mapping[str, int]) -> None:
+    def __init__(self, what: ConvolutionPlan, operands: Sequence[Operand | None], sizes: Mapping[str, int]) -> None:
         self._what, self._operands, self._sizes = what, operands, sizes
-        self._item = ITEM[what.type]
+        self._item = SIZES[what.type]
         self._extents = [[number(one, sizes) for one in tensor.extents] for tensor in what.tensors]
         self._strides = [[number(one, sizes) for one in tensor.strides] for tensor in what.tensors]
         self._starts = [number(tensor.offset, sizes) for tensor in what.tensors]
         image, filter_, result = self._extents[:3]
         if any(not extent for each in self._extents for extent in each):
             raise ValueError("it is empty")
-        if max(max(each) for each in self._extents) > LARGEST:
+        if max(max(each) for each in self._extents) > LARGEST_EXTENT:
             raise ValueError("it is too large for the library")
         if image[0] != result[0] or filter_[0] != result[1] or image[1] % filter_[1]:
             raise ValueError("its tensors do not fit each other")
@@ -224,16 +155,15 @@ class _Sized:
 
     def _tensor(self, position: int) -> TensorShape:
         one, offset = self._operands[position], self.offsets[position]
-        aligned = _aligned(one.address, offset) if one is not None else ALIGNMENT
+        reliable = aligned(one.address, offset) if one is not None else CALLER_ALIGNMENT
+        alignment = min(CALLER_ALIGNMENT, reliable)
         extents, strides = self._extents[position], self._strides[position]
         if len(extents) == 1:  # the bias
-            axes = max(len(self._what.steps), FEWEST_SPATIAL_AXES)
-            return TensorShape(
-                (1, *extents, *[1] * axes), (extents[0] * strides[0], *strides, *[1] * axes), aligned
-            )  # fmt: skip
+            ones = [1] * max(len(self._what.steps), FEWEST_SPATIAL_AXES)
+            return TensorShape((1, *extents, *ones), (extents[0] * strides[0], *strides, *ones), alignment)
         for _ in range(FEWEST_SPATIAL_AXES - len(self._what.steps)):
             extents, strides = [*extents[:2], 1, *extents[2:]], [*strides[:2], 1, *strides[2:]]
-        return TensorShape(tuple(extents), packed(extents, strides), aligned)
+        return TensorShape(tuple(extents), packed(extents, strides), alignment)
 
 
 def _signed(formula: Formula, sizes: Mapping[str, int]) -> int:
@@ -273,9 +203,3 @@ def zeros_around(kind: str, size: int, window: int, step: int, dilation: int, lo
     if kind == "data" or reach <= low:
         raise ValueError("its windows leave out a part of its image")
     return Zeros(low, 0, reach - low, start)
-
-
-def _aligned(base: int | Slot, offset: int) -> int:
-    """What the address is surely a multiple of, up to `ALIGNMENT`."""
-    address = offset if isinstance(base, Slot) else base + offset
-    return min(ALIGNMENT, address & -address) if address else ALIGNMENT

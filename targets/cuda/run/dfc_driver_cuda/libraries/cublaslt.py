@@ -2,20 +2,18 @@
 
 Assumes device addresses and a stream of the device's primary context; one caller at a time. Guarantees the same
 algorithm for the same shape, alignment and library, one that adds parts of a sum in a fixed order (no atomic
-additions), within a bound of workspace. What the library cannot do is `ProductError`: the caller then takes the kernel
+additions), within a bound of workspace. What the library cannot do is `LibraryError`: the caller then takes the kernel
 of the program, and says so.
 """
 
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
-import importlib.util
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
+from dfc_driver_cuda.libraries.native import Library, LibraryError, Planner, candidates, open_first
 from dfc_runtime.dataclasses import dataclass
 
 WORKSPACE_BYTES = 32 << 20
@@ -34,13 +32,14 @@ PREFERENCE_ALIGNMENTS = (5, 6, 7, 8)
 IN_ORDER = 2
 """Parts of a sum lie in the workspace and are added in the type of the sum; sums in one part are always allowed."""
 
-_MOST_ALIGNMENT = 256
+_ANY_BIAS = 256
 _ALGORITHM_WORDS = 8
 _NAMES = ("libcublasLt.so.13", "libcublasLt.so.12")
 _PACKAGED = ("cu13/lib", "cu12/lib", "cublas/lib")
 
 _Pointer, _Size, _Int = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _Handle = ctypes.POINTER(ctypes.c_void_p)
+_DESCRIPTORS = ("MatrixLayout", "MatmulDesc", "MatmulPreference")
 
 
 class Heuristic(ctypes.Structure):
@@ -57,35 +56,15 @@ class Heuristic(ctypes.Structure):
 
 SIGNATURES: dict[str, list[Any]] = {
     "cublasLtCreate": [_Handle],
-    "cublasLtDestroy": [_Pointer],
     "cublasLtMatrixLayoutCreate": [_Handle, _Int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64],
-    "cublasLtMatrixLayoutDestroy": [_Pointer],
-    "cublasLtMatrixLayoutSetAttribute": [_Pointer, _Int, _Pointer, _Size],
     "cublasLtMatmulDescCreate": [_Handle, _Int, _Int],
-    "cublasLtMatmulDescDestroy": [_Pointer],
-    "cublasLtMatmulDescSetAttribute": [_Pointer, _Int, _Pointer, _Size],
     "cublasLtMatmulPreferenceCreate": [_Handle],
-    "cublasLtMatmulPreferenceDestroy": [_Pointer],
-    "cublasLtMatmulPreferenceSetAttribute": [_Pointer, _Int, _Pointer, _Size],
-    "cublasLtMatmulAlgoGetHeuristic": [
-        *[_Pointer] * 7,
-        _Int,
-        ctypes.POINTER(Heuristic),
-        ctypes.POINTER(_Int),
-    ],
+    **{f"cublasLt{kind}Destroy": [_Pointer] for kind in ("", *_DESCRIPTORS)},
+    **{f"cublasLt{kind}SetAttribute": [_Pointer, _Int, _Pointer, _Size] for kind in _DESCRIPTORS},
+    "cublasLtMatmulAlgoGetHeuristic": [*[_Pointer] * 7, _Int, ctypes.POINTER(Heuristic), ctypes.POINTER(_Int)],
     "cublasLtMatmul": [*[_Pointer] * 14, _Size, _Pointer],
 }
 """The functions that are called; each gives a status, 0 for success."""
-
-
-class Library(Protocol):
-    """The functions of `SIGNATURES` by name, and `cublasLtGetVersion`."""
-
-    def __getattr__(self, name: str) -> Any: ...
-
-
-class ProductError(RuntimeError):
-    """The library refuses; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,38 +120,12 @@ class ProductPlan:
         return (*self.handles[:2], self.handles[2], self.handles[-1])
 
 
-def alignment(address: int) -> int:
-    """The largest power of two that divides an address, at most 256."""
-    return min(_MOST_ALIGNMENT, address & -address) if address else _MOST_ALIGNMENT
-
-
 def find_library() -> Library | None:
     """The library of the package nvidia-cublas, else that of the system; None if there is none."""
-    for name in _candidates():
-        try:
-            library = ctypes.CDLL(name)
-        except OSError:
-            continue
-        for function, arguments in SIGNATURES.items():
-            getattr(library, function).argtypes = arguments
-        library.cublasLtGetVersion.restype = ctypes.c_size_t
-        return library
-    return None
+    return open_first(candidates(_PACKAGED, _NAMES, "cublasLt"), SIGNATURES, {"cublasLtGetVersion": ctypes.c_size_t})
 
 
-def _candidates() -> Iterator[str]:
-    spec = importlib.util.find_spec("nvidia")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for part in _PACKAGED:
-            yield from (str(path) for name in _NAMES if (path := Path(folder) / part / name).is_file())
-    yield from _NAMES
-    library = ctypes.util.find_library("cublasLt")
-    if library is not None:
-        yield library
-
-
-@dataclass(frozen=True, slots=True)
-class Addresses:
+class Addresses(NamedTuple):
     """Where the matrices of a product lie; `added` and `bias` are 0 without one."""
 
     first: int
@@ -182,70 +135,33 @@ class Addresses:
     bias: int = 0
 
 
-class CublasLt:
+class CublasLt(Planner[ProductShape, ProductPlan]):
     """One handle of the library."""
 
+    name = "cuBLASLt"
+    version_function, destroy_function = "cublasLtGetVersion", "cublasLtDestroy"
+
     def __init__(self, library: Library, *, workspace_bytes: int = WORKSPACE_BYTES) -> None:
-        self._library, self._most = library, workspace_bytes
-        self._plans: dict[ProductShape, ProductPlan | str] = {}
-        self._handle = self._create("cublasLtCreate")
+        super().__init__(library, workspace_bytes)
 
-    def version(self) -> str:
-        """What `dfc inspect` says of it: 13.1.0."""
-        number = int(self._library.cublasLtGetVersion())
-        return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    def open(self) -> ctypes.c_void_p:
+        return self._create("cublasLtCreate")
 
-    def plan(self, shape: ProductShape) -> ProductPlan:
-        """What the library offers first for a shape; asked once. `ProductError` if it offers nothing."""
-        known = self._plans.get(shape)
-        if known is None:
-            try:
-                known = self._new_plan(shape)
-            except ProductError as error:
-                known = str(error)
-            self._plans[shape] = known
-        if isinstance(known, str):
-            raise ProductError(known)
-        return known
-
-    def run(self, plan: ProductPlan, addresses: Addresses, workspace: int, stream: int) -> None:
-        """Queues a product on a stream, which may be recording a graph. `workspace` has `plan.workspace` bytes or more,
-        at a multiple of 256."""
+    def run(self, plan: ProductPlan, addresses: Sequence[int], workspace: int, stream: int) -> None:
+        """The addresses are `Addresses`."""
+        first, second, result, added, bias = addresses
         if plan.shape.has_bias:
-            self._set("cublasLtMatmulDescSetAttribute", plan.description, DESC_BIAS, ctypes.c_void_p(addresses.bias))
+            self._set("MatmulDesc", plan.description, {DESC_BIAS: ctypes.c_void_p(bias)})
         a, b, c, d = plan.layouts
         scale = ctypes.addressof(plan.scales)
-        self._call(
-            "cublasLtMatmul",
-            self._handle,
-            plan.description,
-            scale,
-            addresses.first,
-            a,
-            addresses.second,
-            b,
-            scale + ctypes.sizeof(plan.scales) // 2,
-            addresses.added or addresses.result,
-            c,
-            addresses.result,
-            d,
-            ctypes.addressof(plan.heuristic),
-            workspace,
-            plan.workspace,
-            stream,
-        )
-
-    def close(self) -> None:
-        """Gives everything back; the object is of no use afterwards."""
-        for plan in self._plans.values():
-            if isinstance(plan, ProductPlan):
-                self._drop(plan)
-        self._plans.clear()
-        self._call("cublasLtDestroy", self._handle)
+        factors = scale, first, a, second, b
+        results = scale + ctypes.sizeof(plan.scales) // 2, added or result, c, result, d
+        how = ctypes.addressof(plan.heuristic), workspace, plan.workspace, stream
+        self.call("cublasLtMatmul", self._handle, plan.description, *factors, *results, *how)
 
     # --- one shape
 
-    def _new_plan(self, shape: ProductShape) -> ProductPlan:
+    def new_plan(self, shape: ProductShape) -> ProductPlan:
         number = ctypes.c_double if shape.accumulator == "f64" else ctypes.c_float
         plan = ProductPlan(shape, self._description(shape), (number * 2)(shape.scale, shape.sign))
         try:
@@ -259,8 +175,8 @@ class CublasLt:
                     rows, columns = reversed(sizes) if one.transposed else sizes
                     plan.handles.append(self._layout(one, rows, columns, shape.batch))
             self._choose(plan)
-        except ProductError:
-            self._drop(plan)
+        except LibraryError:
+            self.drop(plan)
             raise
         return plan
 
@@ -269,61 +185,62 @@ class CublasLt:
         if shape.is_rounding and shape.first.dtype == "f32":
             compute = COMPUTE_32F_FAST_TF32
         description = self._create("cublasLtMatmulDescCreate", compute, TYPES[shape.accumulator])
-        values = [
-            (DESC_TRANSPOSE_FIRST, TRANSPOSED * shape.first.transposed),
-            (DESC_TRANSPOSE_SECOND, TRANSPOSED * shape.second.transposed),
-            (DESC_EPILOGUE, EPILOGUES["bias" if shape.has_bias else "none"]),
-        ]
-        if shape.has_bias:
-            values.append((DESC_BIAS_TYPE, TYPES[shape.result.dtype]))
-        for attribute, value in values:
-            self._set("cublasLtMatmulDescSetAttribute", description, attribute, ctypes.c_int32(value))
+        numbers = {
+            DESC_TRANSPOSE_FIRST: TRANSPOSED * shape.first.transposed,
+            DESC_TRANSPOSE_SECOND: TRANSPOSED * shape.second.transposed,
+            DESC_EPILOGUE: EPILOGUES["bias" if shape.has_bias else "none"],
+            **({DESC_BIAS_TYPE: TYPES[shape.result.dtype]} if shape.has_bias else {}),
+        }
+        values: dict[int, Any] = {attribute: ctypes.c_int32(number) for attribute, number in numbers.items()}
         if shape.has_bias:  # whoever asks for an algorithm has to have one; where it lies is said when it is known
-            self._set("cublasLtMatmulDescSetAttribute", description, DESC_BIAS, ctypes.c_void_p(_MOST_ALIGNMENT))
-        return description
+            values[DESC_BIAS] = ctypes.c_void_p(_ANY_BIAS)
+        return self._set("MatmulDesc", description, values)
 
     def _layout(self, matrix: MatrixShape, rows: int, columns: int, batch: int) -> ctypes.c_void_p:
         leading = max(matrix.leading, rows, 1)
         layout = self._create("cublasLtMatrixLayoutCreate", TYPES[matrix.dtype], rows, columns, leading)
-        if batch > 1:
-            name = "cublasLtMatrixLayoutSetAttribute"
-            self._set(name, layout, LAYOUT_BATCH_COUNT, ctypes.c_int32(batch))
-            self._set(name, layout, LAYOUT_BATCH_STRIDE, ctypes.c_int64(matrix.stride))
-        return layout
+        batches = {LAYOUT_BATCH_COUNT: ctypes.c_int32(batch), LAYOUT_BATCH_STRIDE: ctypes.c_int64(matrix.stride)}
+        return self._set("MatrixLayout", layout, batches if batch > 1 else {})
 
     def _choose(self, plan: ProductPlan) -> None:
-        shape, name = plan.shape, "cublasLtMatmulPreferenceSetAttribute"
+        shape = plan.shape
+        matrices = (shape.first, shape.second, shape.added or shape.result, shape.result)
+        preferences = {
+            PREFERENCE_WORKSPACE: ctypes.c_uint64(self._most),
+            PREFERENCE_REDUCTIONS: ctypes.c_uint32(IN_ORDER),
+            **{each: ctypes.c_uint32(one.alignment) for each, one in zip(PREFERENCE_ALIGNMENTS, matrices, strict=True)},
+        }
         preference = self._create("cublasLtMatmulPreferenceCreate")
         try:
-            self._set(name, preference, PREFERENCE_WORKSPACE, ctypes.c_uint64(self._most))
-            self._set(name, preference, PREFERENCE_REDUCTIONS, ctypes.c_uint32(IN_ORDER))
-            matrices = (shape.first, shape.second, shape.added or shape.result, shape.result)
-            for attribute, one in zip(PREFERENCE_ALIGNMENTS, matrices, strict=True):
-                self._set(name, preference, attribute, ctypes.c_uint32(one.alignment))
+            self._set("MatmulPreference", preference, preferences)
             count = ctypes.c_int(0)
             arguments = (self._handle, plan.description, *plan.layouts, preference, 1)
-            self._call("cublasLtMatmulAlgoGetHeuristic", *arguments, ctypes.byref(plan.heuristic), ctypes.byref(count))
+            self.call("cublasLtMatmulAlgoGetHeuristic", *arguments, ctypes.byref(plan.heuristic), ctypes.byref(count))
         finally:
-            self._call("cublasLtMatmulPreferenceDestroy", preference)
+            self.call("cublasLtMatmulPreferenceDestroy", preference)
         if count.value < 1 or plan.heuristic.state != 0:
-            raise ProductError("cuBLASLt offers no algorithm for this shape")
+            raise LibraryError("cuBLASLt offers no algorithm for this shape")
 
-    def _drop(self, plan: ProductPlan) -> None:
+    def drop(self, plan: ProductPlan) -> None:
         for layout in plan.handles:
-            self._call("cublasLtMatrixLayoutDestroy", layout)
-        self._call("cublasLtMatmulDescDestroy", plan.description)
+            self.call("cublasLtMatrixLayoutDestroy", layout)
+        self.call("cublasLtMatmulDescDestroy", plan.description)
 
     # --- calls
 
     def _create(self, function: str, *arguments: Any) -> ctypes.c_void_p:
         handle = ctypes.c_void_p()
-        self._call(function, ctypes.byref(handle), *arguments)
+        self.call(function, ctypes.byref(handle), *arguments)
         return handle
 
-    def _set(self, function: str, target: ctypes.c_void_p, attribute: int, value: Any) -> None:
-        self._call(function, target, attribute, ctypes.addressof(value), ctypes.sizeof(value))
+    def _set(self, kind: str, target: ctypes.c_void_p, attributes: Mapping[int, Any]) -> ctypes.c_void_p:
+        """Sets attributes of a descriptor, each a value of C; the descriptor."""
+        for attribute, value in attributes.items():
+            where = ctypes.addressof(value), ctypes.sizeof(value)
+            self.call(f"cublasLt{kind}SetAttribute", target, attribute, *where)
+        return target
 
-    def _call(self, function: str, *arguments: Any) -> None:
+    def call(self, function: str, *arguments: Any) -> None:
         status = int(getattr(self._library, function)(*arguments))
         if status != 0:
-            raise ProductError(f"{function} of cuBLASLt ends with status {status}")
+            raise LibraryError(f"{function} of cuBLASLt ends with status {status}")

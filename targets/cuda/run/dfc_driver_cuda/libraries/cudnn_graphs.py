@@ -9,82 +9,28 @@ Assumes what `ConvolutionShape` says. Guarantees that tensors with memory are nu
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from dfc_driver_cuda.libraries import cudnn_constants as c
 from dfc_driver_cuda.libraries.cudnn_backend import Backend, Descriptor
-from dfc_driver_cuda.libraries.cudnn_constants import (
-    ADD,
-    BACKEND_DESCRIPTOR,
-    BOOLEAN,
-    CONVOLUTION,
-    CONVOLUTION_DILATIONS,
-    CONVOLUTION_HIGH,
-    CONVOLUTION_KIND,
-    CONVOLUTION_LOW,
-    CONVOLUTION_MODE,
-    CONVOLUTION_SPATIAL_AXES,
-    CONVOLUTION_STEPS,
-    CONVOLUTION_TYPE,
-    CORRELATION,
-    DATA_ALPHA,
-    DATA_BETA,
-    DATA_CONVOLUTION,
-    DATA_DX,
-    DATA_DY,
-    DATA_TYPE,
-    DATA_W,
-    DOUBLE,
-    FLOAT,
-    FORWARD_ALPHA,
-    FORWARD_BETA,
-    FORWARD_CONVOLUTION,
-    FORWARD_W,
-    FORWARD_X,
-    FORWARD_Y,
-    GRAPH_OPERATIONS,
-    INT64,
-    OPERATION_DATA,
-    OPERATION_FORWARD,
-    OPERATION_GRAPH,
-    OPERATION_POINTWISE,
-    OPERATION_WEIGHTS,
-    POINTWISE,
-    POINTWISE_B,
-    POINTWISE_DESCRIPTION,
-    POINTWISE_KIND,
-    POINTWISE_MODE,
-    POINTWISE_TYPE,
-    POINTWISE_X,
-    POINTWISE_Y,
-    TENSOR,
-    TENSOR_ALIGNMENT,
-    TENSOR_EXTENTS,
-    TENSOR_STRIDES,
-    TENSOR_TYPE,
-    TENSOR_UID,
-    TENSOR_VIRTUAL,
-    TYPES,
-    WEIGHTS_ALPHA,
-    WEIGHTS_BETA,
-    WEIGHTS_CONVOLUTION,
-    WEIGHTS_DW,
-    WEIGHTS_DY,
-    WEIGHTS_X,
-)
 from dfc_runtime.dataclasses import dataclass
 
 OPERATIONS = {
     "forward": (
-        OPERATION_FORWARD,
-        (FORWARD_CONVOLUTION, FORWARD_X, FORWARD_W, FORWARD_Y),
-        (FORWARD_ALPHA, FORWARD_BETA),
+        c.OPERATION_FORWARD,
+        (c.FORWARD_CONVOLUTION, c.FORWARD_X, c.FORWARD_W, c.FORWARD_Y),
+        (c.FORWARD_ALPHA, c.FORWARD_BETA),
     ),
-    "data": (OPERATION_DATA, (DATA_CONVOLUTION, DATA_DX, DATA_W, DATA_DY), (DATA_ALPHA, DATA_BETA)),
+    "data": (
+        c.OPERATION_DATA,
+        (c.DATA_CONVOLUTION, c.DATA_DX, c.DATA_W, c.DATA_DY),
+        (c.DATA_ALPHA, c.DATA_BETA),
+    ),
     "weights": (
-        OPERATION_WEIGHTS,
-        (WEIGHTS_CONVOLUTION, WEIGHTS_X, WEIGHTS_DW, WEIGHTS_DY),
-        (WEIGHTS_ALPHA, WEIGHTS_BETA),
+        c.OPERATION_WEIGHTS,
+        (c.WEIGHTS_CONVOLUTION, c.WEIGHTS_X, c.WEIGHTS_DW, c.WEIGHTS_DY),
+        (c.WEIGHTS_ALPHA, c.WEIGHTS_BETA),
     ),
 }
 """By kind: the operation, its attributes for convolution, image, filter, result, and those for the factors of what is
@@ -152,20 +98,18 @@ class _Maker:
                 operations.append(self._sum(node, one, after))
                 node = after
             operations.append(self._sum(node, added[0], result))
-        graph = self._create(OPERATION_GRAPH)
-        self._set_descriptors(graph, GRAPH_OPERATIONS, operations)
-        return self._finished(graph)
+        return self._descriptor(c.OPERATION_GRAPH, {c.GRAPH_OPERATIONS: operations})
 
     def _tensor(self, tensor: TensorShape, number: int, dtype: str, *, virtual: bool = False) -> Descriptor:
-        one = self._create(TENSOR)
-        self._set_numbers(one, TENSOR_UID, [number])
-        self._backend.set(one, TENSOR_TYPE, DATA_TYPE, (ctypes.c_int32 * 1)(TYPES[dtype]))
-        self._set_numbers(one, TENSOR_EXTENTS, tensor.extents)
-        self._set_numbers(one, TENSOR_STRIDES, tensor.strides)
-        self._set_numbers(one, TENSOR_ALIGNMENT, [tensor.alignment])
-        if virtual:
-            self._backend.set(one, TENSOR_VIRTUAL, BOOLEAN, (ctypes.c_bool * 1)(True))
-        return self._finished(one)
+        attributes: dict[int, Sequence[Any]] = {
+            c.TENSOR_UID: [number],
+            c.TENSOR_TYPE: [c.TYPES[dtype]],
+            c.TENSOR_EXTENTS: tensor.extents,
+            c.TENSOR_STRIDES: tensor.strides,
+            c.TENSOR_ALIGNMENT: [tensor.alignment],
+            **({c.TENSOR_VIRTUAL: [True]} if virtual else {}),
+        }
+        return self._descriptor(c.TENSOR, attributes)
 
     def _between(self) -> Descriptor:
         """What one operation hands to the next."""
@@ -174,57 +118,34 @@ class _Maker:
 
     def _operation(self, tensors: Sequence[Descriptor]) -> Descriptor:
         kind, attributes, factors = OPERATIONS[self._shape.kind]
-        convolution = self._convolution()
-        one = self._create(kind)
-        for attribute, value in zip(attributes, (convolution, *tensors), strict=True):
-            self._set_descriptors(one, attribute, [value])
-        for attribute, value in zip(factors, (1.0, 0.0), strict=True):
-            if self._sums == "f64":
-                self._backend.set(one, attribute, DOUBLE, (ctypes.c_double * 1)(value))
-            else:
-                self._backend.set(one, attribute, FLOAT, (ctypes.c_float * 1)(value))
-        return self._finished(one)
+        operands = zip(attributes, (self._convolution(), *tensors), strict=True)
+        numbers = {factors[0]: [1.0], factors[1]: [0.0]}
+        return self._descriptor(kind, {each: [value] for each, value in operands} | numbers)
 
     def _convolution(self) -> Descriptor:
-        shape, one = self._shape, self._create(CONVOLUTION)
-        self._backend.set(one, CONVOLUTION_TYPE, DATA_TYPE, (ctypes.c_int32 * 1)(TYPES[self._sums]))
-        self._backend.set(one, CONVOLUTION_KIND, CONVOLUTION_MODE, (ctypes.c_int32 * 1)(CORRELATION))
-        self._set_numbers(one, CONVOLUTION_SPATIAL_AXES, [len(shape.steps)])
-        self._set_numbers(one, CONVOLUTION_STEPS, shape.steps)
-        self._set_numbers(one, CONVOLUTION_DILATIONS, shape.dilations)
-        self._set_numbers(one, CONVOLUTION_LOW, shape.low)
-        self._set_numbers(one, CONVOLUTION_HIGH, shape.high)
-        return self._finished(one)
+        shape = self._shape
+        attributes: dict[int, Sequence[Any]] = {
+            c.CONVOLUTION_TYPE: [c.TYPES[self._sums]],
+            c.CONVOLUTION_KIND: [c.CORRELATION],
+            c.CONVOLUTION_SPATIAL_AXES: [len(shape.steps)],
+            c.CONVOLUTION_STEPS: shape.steps,
+            c.CONVOLUTION_DILATIONS: shape.dilations,
+            c.CONVOLUTION_LOW: shape.low,
+            c.CONVOLUTION_HIGH: shape.high,
+        }
+        return self._descriptor(c.CONVOLUTION, attributes)
 
     def _sum(self, first: Descriptor, second: Descriptor, result: Descriptor) -> Descriptor:
-        how = self._create(POINTWISE)
-        self._backend.set(how, POINTWISE_KIND, POINTWISE_MODE, (ctypes.c_int32 * 1)(ADD))
-        self._backend.set(how, POINTWISE_TYPE, DATA_TYPE, (ctypes.c_int32 * 1)(TYPES[self._sums]))
-        self._finished(how)
-        one = self._create(OPERATION_POINTWISE)
-        for attribute, value in (
-            (POINTWISE_DESCRIPTION, how),
-            (POINTWISE_X, first),
-            (POINTWISE_B, second),
-            (POINTWISE_Y, result),
-        ):
-            self._set_descriptors(one, attribute, [value])
-        return self._finished(one)
+        how = self._descriptor(c.POINTWISE, {c.POINTWISE_KIND: [c.ADD], c.POINTWISE_TYPE: [c.TYPES[self._sums]]})
+        operands = {c.POINTWISE_DESCRIPTION: how, c.POINTWISE_X: first, c.POINTWISE_B: second, c.POINTWISE_Y: result}
+        return self._descriptor(c.OPERATION_POINTWISE, {each: [value] for each, value in operands.items()})
 
-    # --- descriptors
-
-    def _create(self, kind: int) -> Descriptor:
+    def _descriptor(self, kind: int, attributes: Mapping[int, Sequence[Any]]) -> Descriptor:
+        """A finished descriptor with these attributes, set in their order; numbers are of the type of the sums."""
         one = self._backend.create(kind)
         self._kept.append(one)
-        return one
-
-    def _finished(self, one: Descriptor) -> Descriptor:
+        number = c.DOUBLE if self._sums == "f64" else c.FLOAT
+        for attribute, values in attributes.items():
+            self._backend.set(one, attribute, values, number if isinstance(values[0], float) else None)
         self._backend.finish(one)
         return one
-
-    def _set_numbers(self, target: Descriptor, attribute: int, values: Sequence[int]) -> None:
-        self._backend.set(target, attribute, INT64, (ctypes.c_int64 * len(values))(*values))
-
-    def _set_descriptors(self, target: Descriptor, attribute: int, values: Sequence[Descriptor]) -> None:
-        array = (ctypes.c_void_p * len(values))(*(value.value for value in values))
-        self._backend.set(target, attribute, BACKEND_DESCRIPTOR, array)

@@ -16,6 +16,7 @@ the same choice for the same shapes, on each device and while compiling. Needs n
 from __future__ import annotations
 
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.formats.element_types import SIZES
 
 COPY = 4.0e12
 """Bytes a second, read and written together."""
@@ -25,9 +26,6 @@ LAUNCH = 2.5e-6
 
 SHARE = 16
 """The part of a device's memory, one by this number, that sums may take which are made apart from what follows."""
-
-ITEM = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
-"""Bytes of an element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +61,14 @@ class Work:
 
     @property
     def sums_bytes(self) -> int:
-        return self.rows * self.columns * self.batch * ITEM[self.result]
+        return self.rows * self.columns * self.batch * SIZES[self.result]
 
 
 def saved(work: Work, launches: int, *, apart: bool) -> float:
     """Seconds that the library saves with so many launches more; `apart`: what follows is a kernel of its own."""
     rate = RATES["tf32" if work.is_rounding and work.factor == "f32" else work.factor]
     results = work.rows * work.columns * work.batch
-    read = (work.rows + work.columns) * work.depth * work.batch * ITEM[work.factor]
+    read = (work.rows + work.columns) * work.depth * work.batch * SIZES[work.factor]
     moved = (read + work.sums_bytes) / COPY
     operations = 2 * results * work.depth
     by_kernel, by_library = (max(operations / one, moved) for one in (rate.kernel, rate.library))

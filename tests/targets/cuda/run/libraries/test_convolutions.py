@@ -17,7 +17,7 @@ from dfc_driver_cuda import libcuda
 from dfc_driver_cuda.libraries import cudnn_backend
 from dfc_driver_cuda.libraries import cudnn_constants as c
 from dfc_driver_cuda.libraries.convolutions import packed, zeros_around
-from dfc_driver_cuda.libraries.cudnn_backend import ConvolutionError
+from dfc_driver_cuda.libraries.native import LibraryError
 from dfc_runtime.graphs.memory_layout import DEVICE_BIT
 from dfc_runtime.plans.convolutions import ConvolutionPlan
 from dfc_runtime.plans.plan import read_plan
@@ -292,7 +292,7 @@ def test_a_library_that_lacks_another_is_told_of(monkeypatch: pytest.MonkeyPatch
     class Device(SimulatedDevice):
         @property
         def convolution_library(self) -> Any:
-            raise ConvolutionError("cuDNN is installed, but not libcublasLt.so.13, which it needs")
+            raise LibraryError("cuDNN is installed, but not libcublasLt.so.13, which it needs")
 
         @convolution_library.setter
         def convolution_library(self, _: Any) -> None: ...

@@ -14,11 +14,11 @@ from dfc_driver_cuda.libraries.cublaslt import (
     Addresses,
     CublasLt,
     MatrixShape,
-    ProductError,
     ProductShape,
-    alignment,
     find_library,
 )
+from dfc_driver_cuda.libraries.launches import alignment
+from dfc_driver_cuda.libraries.native import LibraryError
 from tests.support.recording_library import ALGORITHM, WORKSPACE, RecordingLibrary
 
 BF16 = ProductShape(
@@ -144,7 +144,7 @@ def test_a_shape_without_algorithm_is_refused_each_time_and_asked_for_once() -> 
     library = RecordingLibrary(offers=0)
     products = CublasLt(library)
     for _ in range(2):
-        with pytest.raises(ProductError, match="offers no algorithm"):
+        with pytest.raises(LibraryError, match="offers no algorithm"):
             products.plan(BF16)
     assert len(library.named("cublasLtMatmulAlgoGetHeuristic")) == 1
     assert library.open == {1001}  # the handle alone
@@ -155,7 +155,7 @@ def test_a_status_is_an_error_that_names_the_function(function: str) -> None:
     library = RecordingLibrary()
     products = CublasLt(library)
     library.fails[function] = 15
-    with pytest.raises(ProductError, match=f"{function} of cuBLASLt ends with status 15"):
+    with pytest.raises(LibraryError, match=f"{function} of cuBLASLt ends with status 15"):
         products.run(products.plan(BF16), EVERYWHERE, 5, 6)
 
 
@@ -264,10 +264,10 @@ def test_the_library_takes_each_attribute_without_a_device(shape: ProductShape) 
         pytest.skip("cuBLASLt is not installed")
     try:
         products = CublasLt(library)
-    except ProductError:
+    except LibraryError:
         products = CublasLt.__new__(CublasLt)
         products.__dict__.update(_library=library, _most=1 << 20, _plans={}, _handle=None)
-        with pytest.raises(ProductError, match="cublasLtMatmulAlgoGetHeuristic"):
+        with pytest.raises(LibraryError, match="cublasLtMatmulAlgoGetHeuristic"):
             products.plan(shape)
     else:
         assert products.plan(shape).workspace <= cublaslt.WORKSPACE_BYTES

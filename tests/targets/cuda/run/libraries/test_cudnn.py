@@ -17,8 +17,10 @@ import pytest
 from dfc_driver_cuda.libraries import cudnn_backend, cudnn_graphs
 from dfc_driver_cuda.libraries import cudnn_constants as c
 from dfc_driver_cuda.libraries.cudnn import Cudnn, drop_all, fill_pack, plan_for
-from dfc_driver_cuda.libraries.cudnn_backend import Backend, ConvolutionError, find_library
+from dfc_driver_cuda.libraries.cudnn_backend import Backend, find_library
 from dfc_driver_cuda.libraries.cudnn_graphs import OPERATIONS, ConvolutionShape, TensorShape
+from dfc_driver_cuda.libraries.native import LibraryError
+from tests.support.cudnn_names import NAMES
 from tests.support.simulated_cudnn import Engine, SimulatedCudnn
 
 
@@ -128,7 +130,7 @@ def test_what_no_plan_can_be_made_of_or_takes_too_much_memory_is_passed_over() -
 def test_fallbacks_come_after_the_best_but_for_the_last_resort() -> None:
     assert chosen(PLAIN, Engine(1, (c.FFT,)), fallback=(Engine(c.LAST_RESORT), Engine(5))) == 5
     assert chosen(PLAIN, Engine(c.LAST_RESORT), fallback=(Engine(5),)) == c.LAST_RESORT
-    with pytest.raises(ConvolutionError, match="offers no engine"):
+    with pytest.raises(LibraryError, match="offers no engine"):
         chosen(PLAIN, fallback=(Engine(c.LAST_RESORT),))
 
 
@@ -136,7 +138,7 @@ def test_a_shape_is_asked_for_once() -> None:
     library = SimulatedCudnn({c.BEST: []})
     convolutions = Cudnn(library)
     for _ in range(2):
-        with pytest.raises(ConvolutionError, match="offers no engine"):
+        with pytest.raises(LibraryError, match="offers no engine"):
             convolutions.plan(PLAIN)
     assert library.asked == 1 * 2, "for the number of results, once for each list"
     library.offers = {c.BEST: [Engine()]}
@@ -148,9 +150,7 @@ def test_a_status_is_an_error_with_the_words_of_the_library() -> None:
     library = SimulatedCudnn()
     convolutions = Cudnn(library)
     library.fails["cudnnBackendFinalize"] = 2000
-    with pytest.raises(
-        ConvolutionError, match="cudnnBackendFinalize of cuDNN ends with STATUS_2000: it was told to fail"
-    ):
+    with pytest.raises(LibraryError, match="cudnnBackendFinalize of cuDNN ends with STATUS_2000: it was told to fail"):
         convolutions.plan(PLAIN)
 
 
@@ -159,7 +159,7 @@ def test_everything_is_given_back() -> None:
     convolutions = Cudnn(library)
     convolutions.plan(PLAIN)
     library.offers = {}
-    with pytest.raises(ConvolutionError):
+    with pytest.raises(LibraryError):
         convolutions.plan(replace(PLAIN, type="f16"))
     library.offers = {c.BEST: [Engine()]}
     convolutions.plan(replace(PLAIN, bias=BIAS))
@@ -190,7 +190,7 @@ def test_a_library_without_what_it_needs_is_not_taken(monkeypatch: pytest.Monkey
         return Found()
 
     monkeypatch.setattr(cudnn_backend.ctypes, "CDLL", load)
-    with pytest.raises(ConvolutionError, match=r"installed, but not libcublasLt\.so\.13"):
+    with pytest.raises(LibraryError, match=r"installed, but not libcublasLt\.so\.13"):
         find_library()
 
 
@@ -208,7 +208,7 @@ def header() -> str:
 
 def test_constants_are_those_of_the_header() -> None:
     text = header()
-    for name, value in c.NAMES.items():
+    for name, value in NAMES.items():
         assert re.search(rf"\b{name}(\s+CUDNN_DEPRECATED_ENUM)?\s*=\s*{value}\s*[,}}]", text), name
     for name in cudnn_backend.SIGNATURES:
         assert re.search(rf"\b{name}\(", text), name
@@ -217,14 +217,14 @@ def test_constants_are_those_of_the_header() -> None:
 def real() -> Backend:
     try:
         library = find_library()
-    except ConvolutionError as problem:
+    except LibraryError as problem:
         pytest.skip(str(problem))
     if library is None:
         pytest.skip("cuDNN is not installed")
     backend = Backend(library)
     try:
         fill_pack(backend, backend.create(c.VARIANT_PACK), [256, 512, 768], 1024)
-    except ConvolutionError as problem:
+    except LibraryError as problem:
         if "SUBLIBRARY" not in str(problem):
             raise
         pytest.skip(f"cuDNN does not start without the driver's library: {problem}")
@@ -306,7 +306,7 @@ def test_the_library_makes_plans_for_a_device_that_is_described(shape: Convoluti
             "cudnnBackendSetAttribute", device, DEVICE_JSON, CHARACTERS, len(text), ctypes.addressof(text)
         )  # fmt: skip
         backend.finish(device)
-    except ConvolutionError as problem:
+    except LibraryError as problem:
         pytest.skip(str(problem))
     told = [(PLAN_DEVICE, c.BACKEND_DESCRIPTOR, device)], [(HEURISTIC_DEVICE, c.BACKEND_DESCRIPTOR, device)]
     plan = plan_for(backend, shape, 64 << 20, *told)
