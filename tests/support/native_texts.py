@@ -2,7 +2,7 @@
 
 What a device has and a processor has not (where a thread is, barriers, exchanges between lanes) are calls back into
 the simulation of `tests.support.cuda_simulator`, whose lanes take turns. Everything else runs as it was compiled:
-control flow, types, arithmetic, memory, calls of the prelude's functions. So a difference to the text that runs as
+control flow, types, arithmetic, memory, calls of kernel functions. So a difference to the text that runs as
 Python is one between what the text says and what numba was told.
 """
 
@@ -20,7 +20,6 @@ import numpy as np
 from dfc.ir.dims import Symbol
 from dfc_target_cuda.code.compile import key_of
 from dfc_target_cuda.code.fragments import TextKey
-from dfc_target_cuda.code.worker import needed
 from dfc_target_cuda.kernels.kernel_text import SIMULATED, ZEROED, KernelText, Schedule
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.cuda_simulator import simulation
@@ -63,27 +62,18 @@ def _device_functions() -> Any:
     return import_module("dfc_target_cuda.code.device_functions")
 
 
-def host_modules(key: TextKey) -> list[str]:
-    """The device's modules, the kernel and the prelude functions that it calls, in the words of this host's LLVM."""
+def host_module(key: TextKey) -> str:
+    """The device's module, the kernel and the functions that it calls, in the words of this host's LLVM."""
     python, signature = _device_functions().kernel_function(key)
-    kernel = _host_words(_lowered(python, signature, "numba", {}))
+    kernel = _host_words(_lowered(python, signature))
     (symbol,) = _KERNEL.findall(kernel)
-    return [kernel.replace(f"@{symbol}(", "@kernel("), *(_prelude_module(name) for name in needed(key.source))]
+    return kernel.replace(f"@{symbol}(", "@kernel(")
 
 
-@cache
-def _prelude_module(name: str) -> str:
-    python, signature = _device_functions().prelude_function(name)
-    symbol = {"abi_name": _device_functions().SYMBOL + name}
-    return _host_words(_lowered(python, signature, "c", symbol))
-
-
-def _lowered(python: Any, signature: Any, abi: str, abi_info: dict[str, str]) -> str:
+def _lowered(python: Any, signature: Any) -> str:
     """The LLVM code that `numba.cuda.compile` hands to libNVVM."""
     compiler: Any = import_module("numba.cuda.compiler")
-    compiled = compiler.compile_cuda(
-        python, signature.return_type, signature.args, cc=ARCHITECTURE, abi=abi, abi_info=abi_info
-    )
+    compiled = compiler.compile_cuda(python, signature.return_type, signature.args, cc=ARCHITECTURE, abi="numba")
     (text,) = compiled.library.llvm_strs
     return text
 
@@ -111,9 +101,7 @@ class NativeText:
     """One kernel as code of this host. Called with addresses, and numbers of 64 bits."""
 
     def __init__(self, key: TextKey, parameters: int) -> None:
-        parsed, *others = (llvm.parse_assembly(text) for text in host_modules(key))
-        for other in others:
-            parsed.link_in(other)
+        parsed = llvm.parse_assembly(host_module(key))
         parsed.verify()
         self._engine = _engine(parsed)
         address = self._engine.get_function_address("kernel")

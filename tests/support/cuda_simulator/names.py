@@ -1,6 +1,6 @@
-"""All names in which kernel text is written, for a simulation: primitives in Python, and the prelude's own text.
+"""All names in which kernel text is written, for a simulation: primitives and kernel functions in Python.
 
-Guarantees that functions of the prelude are the same text here as on the device; only the primitives differ.
+Guarantees that each name means here what `dfc.kernels.primitives` and `dfc.kernels.functions` state.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import linecache
 from functools import cache
 from typing import Any
 
-from dfc_target_cuda.kernels.prelude import prelude
+from dfc.lower.legalise.library import library
 from dfc_target_cuda.kernels.prelude.text_functions import check, functions, parse
-from tests.support.cuda_simulator.primitives import primitives
+from tests.support.cuda_simulator.function_texts import function_definitions
+from tests.support.cuda_simulator.primitives import arithmetic, primitives
 
 
 def define(source: str, file: str, names: dict[str, Any]) -> None:
@@ -27,7 +28,9 @@ def define(source: str, file: str, names: dict[str, Any]) -> None:
 @cache
 def simulated_names(warp: int = 32) -> dict[str, Any]:
     """The names, with warps of so many lanes."""
-    names = primitives(warp)
-    names["__name__"] = "dfc_cuda_prelude"
-    define(prelude.text(), prelude.FILE, names)
-    return names
+    inner = primitives(warp)
+    inner["__name__"] = "dfc_cuda_prelude"
+    inner |= functions(function_definitions(library().values()), "<kernel functions>", inner)
+    hidden = ("mul_high_u64", "leading_zeros_u64", "two_over_pi_word")
+    names = {name: one for name, one in inner.items() if name not in hidden}
+    return names | arithmetic(warp, inner)

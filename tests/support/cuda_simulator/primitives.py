@@ -7,6 +7,7 @@ NumPy's, a fused multiply-add is the C library's, conversions round once. Out-of
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +31,7 @@ MEMORY: dict[str, Any] = {
 
 
 def primitives(warp: int) -> dict[str, Any]:
-    """Every name of the prelude that is not defined by its text."""
+    """What kernel functions are made of, and names of the prelude that are no arithmetic."""
     names: dict[str, Any] = {name: _wrapping(signed, bits) for name, (signed, bits) in _INTEGERS.items()}
     names |= {"boolean": bool, "f32": _single, "f64": np.float64, "inf": float("inf"), "nan": float("nan")}
     names |= simulation.here() | _floating() | _memory() | tensor_cores.tensor_functions()
@@ -48,6 +49,56 @@ def primitives(warp: int) -> dict[str, Any]:
     for name in ("boolean", *_FORMATS, *_INTEGERS):
         names |= {f"shuffle_xor_{name}": other, f"shuffle_{name}": one}
     return names
+
+
+def arithmetic(warp: int, functions: dict[str, Any]) -> dict[str, Any]:
+    """The primitive instructions that kernel text calls by type, and folds between lanes in terms of `functions`."""
+    names: dict[str, Any] = {"both": lambda x, y: x and y}
+    for name, kind in (("boolean", bool), *((name, functions[name]) for name in MEMORY)):
+        if name != "boolean":
+            names |= {f"{name}_{one}": _cast(step, kind) for one, step in _STEPS.items()}
+            names |= {f"{name}_{one}": step for one, step in _ORDERS.items()}
+        if name in _FORMATS:
+            names |= {f"{name}_div": np.divide, f"{name}_neg": operator.neg}
+        else:
+            names |= {f"{name}_{one}": _cast(step, kind) for one, step in _LOGIC.items()}
+            names[f"{name}_not"] = operator.not_ if name == "boolean" else _cast(operator.invert, kind)
+        names |= {f"{name}_equal": operator.eq, f"{name}_not_equal": operator.ne, f"{name}_select": _select}
+    for name in ("boolean", *MEMORY):
+        for one in ("add", "mul", "minimum", "maximum", "and", "or"):
+            step = names.get(f"{name}_{one}", functions.get(f"{name}_{one}"))
+            if step is not None:
+                names[f"{name}_warp_{one}"] = _fold(step, warp, swapped=one in ("minimum", "maximum"))
+    return names
+
+
+_STEPS: dict[str, Any] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+_LOGIC: dict[str, Any] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
+_ORDERS: dict[str, Any] = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+
+
+def _cast(step: Callable[..., Any], kind: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda *operands: kind(step(*operands))
+
+
+def _select(condition: bool, x: Any, y: Any) -> Any:
+    return x if condition else y
+
+
+def _fold(step: Callable[[Any, Any], Any], warp: int, *, swapped: bool) -> Callable[[Any, int], Any]:
+    def fold(kept: Any, mask: int) -> Any:
+        while mask > 0:
+            other = simulation.exchange(kept, warp, lambda lane, mask=mask: lane ^ mask)
+            kept = step(other, kept) if swapped else step(kept, other)
+            mask //= 2
+        return kept
+
+    return fold
 
 
 def _mul_high(a: int, b: int) -> int:
@@ -126,9 +177,19 @@ def _memory() -> dict[str, Any]:
             functions[f"load{lanes}_{name}"] = _vector_load(lanes)
             functions[f"store{lanes}_{name}"] = _vector_store(lanes)
         functions[f"shared_{name}"] = _shared(MEMORY[name])
+        functions |= {f"{name}_load_if": _load_if, f"{name}_store_if": _store_if}
         functions[f"{name}_pointer"] = _view(MEMORY[name])
     functions |= {"atomic_add_u32": _atomic_add(32), "atomic_add_i64": _atomic_add(64)}
     return functions
+
+
+def _load_if(pointer: Any, index: int, test: bool, otherwise: Any) -> Any:
+    return pointer[index] if test else otherwise
+
+
+def _store_if(pointer: Any, index: int, value: Any, test: bool) -> None:
+    if test:
+        pointer[index] = value
 
 
 def _shared(kind: Any) -> Callable[[int], Any]:

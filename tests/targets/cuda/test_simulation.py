@@ -17,8 +17,8 @@ def k0(a, b, error):
         part = i64(part + shuffle_xor_i64(part, mask))
         mask = i64(mask >> i64(1))
     sums = shared_i64(2)
-    if thread() % 4 == 0:
-        sums[thread() // 4] = part
+    if (thread() & 3) == 0:
+        sums[thread() >> 2] = part
     barrier()
     if thread() == 0:
         b[block_index()] = i64(sums[0] + sums[1])

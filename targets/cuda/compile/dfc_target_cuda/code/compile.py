@@ -21,7 +21,6 @@ from dfc.bundle.disk_cache import digest, file_identity, user_cache
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cuda.code.compiler_process import begun, compile_texts, missing_compiler
 from dfc_target_cuda.code.fragments import Fragments, TextKey
-from dfc_target_cuda.code.worker import needed
 from dfc_target_cuda.kernels.kernel_text import KernelText
 
 KERNEL = "kernel"
@@ -65,7 +64,7 @@ def key_of(text: KernelText) -> TextKey:
     return TextKey(source, pointers, text.sizes, text.workspace.constant != 0, text.geometry.threads)
 
 
-_FRAGMENTS = Fragments(compile_texts, needed)
+_FRAGMENTS = Fragments(compile_texts)
 
 PACKAGES = ("numba-cuda", "numba", "llvmlite", "cuda-bindings")
 """What makes code of a text, beside the libraries of NVIDIA."""
@@ -74,18 +73,17 @@ LIBRARIES = ("nvvm", "nvJitLink")
 
 SOURCES = (
     "code/compile.py",
-    "code/condense*.py",
-    "code/device_*.py",
+    "code/device_functions.py",
+    "code/index_arithmetic.py",
     "code/link.py",
+    "code/lookups.py",
     "code/worker.py",
-    "kernels/prelude_*.py",
     "kernels/prelude/[a-z]*.py",
-    "kernels/write_types.py",
 )
 """Of this package, what decides on the PTX of a text."""
 
 COMPILER_SOURCES = ("deferred/dataclasses.py", "ir/dims.py", "ir/dtypes.py", "kernels/*.py", "lower/legalise/*.py")
-"""Of the package `dfc`, what the prelude's text is made of."""
+"""Of the package `dfc`, what the functions that texts call are made of."""
 
 
 def check_installed() -> None:

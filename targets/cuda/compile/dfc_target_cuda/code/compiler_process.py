@@ -6,14 +6,13 @@ is made only where numba-cuda is installed. Guarantees that no process stays beh
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 
@@ -22,9 +21,6 @@ from dfc_runtime.errors import UnsupportedError
 from dfc_target_cuda.code.fragments import TextKey
 
 WORKER = "dfc_target_cuda.code.worker"
-
-Library = dict[str, bytes]
-"""LTO-IR of prelude functions by name."""
 
 
 class CompilerProcess:
@@ -95,21 +91,15 @@ def _taken(architecture: str) -> CompilerProcess:
     return CompilerProcess(architecture)
 
 
-def compile_texts(
-    keys: Sequence[TextKey], architecture: str, known: Mapping[str, bytes], at_once: int
-) -> tuple[list[str], Library]:
-    """The PTX of each text, and the prelude functions that were compiled for it beside those known."""
-    request = {
-        "texts": [asdict(key) for key in keys],
-        "known": {name: base64.b64encode(code).decode() for name, code in known.items()},
-        "at_once": at_once,
-    }
+def compile_texts(keys: Sequence[TextKey], architecture: str, at_once: int) -> list[str]:
+    """The PTX of each text."""
+    request = {"texts": [asdict(key) for key in keys], "at_once": at_once}
     answer = json.loads(_taken(architecture).ask(json.dumps(request).encode()))
     if "missing" in answer:
         raise missing_compiler(answer["missing"])
     if "refused" in answer:
         raise CodeGenerationError(answer["refused"])
-    return answer["ptx"], {name: base64.b64decode(code) for name, code in answer["made"].items()}
+    return answer["ptx"]
 
 
 def missing_compiler(reason: str) -> UnsupportedError:

@@ -1,4 +1,4 @@
-"""LTO-IR of a kernel and of the functions that it calls, to PTX, by nvJitLink.
+"""LTO-IR of a kernel to PTX, by nvJitLink.
 
 Guarantees that arithmetic stays as it is written: no contraction to fused multiply-add, no fast math, subnormal numbers
 kept, division and square root rounded to nearest; that is decided here, where code is made, and not before. Names are
@@ -8,7 +8,6 @@ short and the same in every process, whatever numba calls things. Needs neither 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -28,14 +27,13 @@ _DEFINITION = re.compile(
 )
 
 
-def link(parts: Sequence[bytes], architecture: str) -> str:
-    """The PTX of these together for an architecture such as compute_80; the first one is the kernel."""
+def link(kernel: bytes, architecture: str) -> str:
+    """The PTX of a kernel for an architecture such as compute_80."""
     library: Any = import_module("cuda.bindings.nvjitlink")  # which does not describe its types
     options = [*OPTIONS, f"-arch={architecture.replace('compute_', 'sm_')}"]
     linker = library.create(len(options), options)
     try:
-        for number, part in enumerate(parts):
-            library.add_data(linker, library.InputType.LTOIR, part, len(part), f"part {number}")
+        library.add_data(linker, library.InputType.LTOIR, kernel, len(kernel), KERNEL)
         library.complete(linker)
         ptx_text = bytearray(library.get_linked_ptx_size(linker))
         library.get_linked_ptx(linker, ptx_text)

@@ -14,7 +14,7 @@ from dfc.kernels.access import NONE, Access, StageAccess
 from dfc.kernels.body import Instruction
 from dfc.kernels.form import Kernel
 from dfc.kernels.levels import varying
-from dfc_target_cuda.kernels.write_points import AxisPosition
+from dfc_target_cuda.kernels.write_points import AxisPosition, both
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
 _SMALL = 1 << 31
@@ -52,7 +52,7 @@ class Wide:
     multiples: tuple[Dim, ...] = ()
 
     def condition(self, sizes: Sizes) -> str:
-        return " and ".join(f"({sizes.text(one)} & {self.lanes - 1}) == 0" for one in self.multiples)
+        return both(f"({sizes.text(one)} & {self.lanes - 1}) == 0" for one in self.multiples)
 
 
 NARROW = Wide()

@@ -102,7 +102,10 @@ class BodyWriter(MemoryWriter):
                 return self._each(one, point, varies, self._random)
             case Apply():
                 if operation.fault >= 0:
-                    self.check_second(operation.function, point, point.values[one.arguments[1]], operation.fault)
+                    second = one.arguments[1]
+                    self.check_second(
+                        operation.function, point, point.values[second], self.body[second].dtype, operation.fault
+                    )
                 return self._each(one, point, varies, self._apply)
 
     def _each(self, one: Instruction, point: Point, varies: bool, write: _Write) -> list[str]:
@@ -149,4 +152,4 @@ def _axis_value(point: Point, axis: int, lane: int) -> str:
     name, delta = point.index(axis, lane)
     if not name:
         return f"i64({delta})"
-    return f"i64({name} + {delta})" if delta else f"i64({name})"
+    return f"{name} + {delta}" if delta else name

@@ -106,7 +106,7 @@ class ContractWriter:
             begin = lines.let(f"{part} * {span}", "begin")
             end = lines.let(f"min({end}, {begin} + {span})", "end")
         exact = is_multiple(depth, size)
-        with lines.block(f"if {begin} < {end}"):
+        with lines.guarded("" if depth.constant and not part else f"{begin} < {end}"):
             self._fetch(begin, end, exact)
         lines.add(f"depth = {begin}")
         lines.add("buffer = 0")
@@ -154,13 +154,13 @@ class ContractWriter:
             with lines.block("if last"):
                 lines.add("fence()")
                 self.sums.clear()
-                with lines.block(f"for number in range({splits})"):
-                    other = lines.let(f"{first} + number * {size}", "other")
+                with lines.counted(splits, "number") as one:
+                    other = lines.let(f"{first} + {one} * {size}", "other")
                     for number, name in enumerate(self.sums.names()):
-                        lines.add(f"{name} = {kind}({name} + {memory}[{other} + {number * threads}])")
+                        lines.add(f"{name} = {kind}_add({name}, {memory}[{other} + {number * threads}])")
                 lines.add(f"u32_pointer(workspace, 0)[{tile}] = u32(0)")
         if self.guarded:
-            lines.add("last = last and not barrier_any(error[0] != 0)")
+            lines.add("last = both(last, not barrier_any(error[0] != 0))")
 
     # --- results
 

@@ -15,7 +15,15 @@ from dfc.kernels.form import Operand
 from dfc.kernels.printer import slot
 from dfc_target_cuda.kernels.write_points import Point, affine_text, at, both, linear
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
-from dfc_target_cuda.kernels.write_types import memory_type, narrowed, rounded, widened, zero
+from dfc_target_cuda.kernels.write_types import (
+    memory_type,
+    narrowed,
+    rounded,
+    shuffle_type,
+    widened,
+    zero,
+    zero_in_memory,
+)
 
 _WIDEST = 16
 """Bytes of the widest access of a thread."""
@@ -62,8 +70,8 @@ class MemoryWriter(ABC):
                 continue
             wrapped = index
             if dtype.kind == "signed":
-                wrapped = self.lines.let(f"{index} + {extent} if {index} < 0 else {index}", "j")
-            inside = self.lines.let(f"{wrapped} >= 0 and {wrapped} < {extent}", "ok")
+                wrapped = self.lines.let(f"i64_select({index} < 0, {index} + {extent}, {index})", "j")
+            inside = self.lines.let(both([f"{wrapped} >= 0", f"{wrapped} < {extent}"]), "ok")
             bad = both([*self._on(point, lane, varies), f"not {inside}"])
             with self.lines.block(f"if {bad}"):
                 self.lines.add(f"report(error, {lookup.fault}, {index}, {extent})")
@@ -74,12 +82,12 @@ class MemoryWriter(ABC):
             point.checked[lookup.key] = checks
             point.checks.append(checks)
 
-    def check_second(self, function: str, point: Point, second: list[str], site: int) -> None:
+    def check_second(self, function: str, point: Point, second: list[str], dtype: DType, site: int) -> None:
         """Reports a divisor that is zero, an exponent that is negative."""
-        allowed = ">= 0" if function == "pow" else "!= 0"
+        allowed = f"{dtype}_greater_equal" if function == "pow" else f"{dtype}_not_equal"
         checks: list[str] = []
         for lane, value in enumerate(second):
-            fine = self.lines.let(f"{value} {allowed}", "ok")
+            fine = self.lines.let(f"{allowed}({value}, {zero(dtype)})", "ok")
             bad = both([*self._on(point, lane, len(second) > 1), f"not {fine}"])
             with self.lines.block(f"if {bad}"):
                 self.lines.add(f"report(error, {site}, 0, 0)")
@@ -107,16 +115,21 @@ class MemoryWriter(ABC):
 
     def _load_one(self, point: Point, access: Access, lane: int, varies: bool) -> str:
         dtype = self.operands[access.operand].dtype
-        where = both([*self._on(point, lane, varies), *self._fine(point, access, lane)])
-        inside = both(self._inside(point, bound, lane) for bound in access.bounds)
-        value = widened(f"{slot(access.operand)}[{self.offset(point, access, lane)}]", dtype)
-        if not where and not inside:
-            return self.lines.let(value)
-        otherwise = zero(dtype) if access.otherwise == NONE else at(point.values[access.otherwise], lane)
-        name = self.lines.let(otherwise)
-        with self.lines.block(f"if {both([where, inside])}"):
-            self.lines.add(f"{name} = {value}")
-        return name
+        conditions = [*self._on(point, lane, varies), *self._fine(point, access, lane)]
+        conditions += [self._inside(point, bound, lane) for bound in access.bounds]
+        condition = both(conditions)
+        memory, offset = slot(access.operand), self.offset(point, access, lane)
+        if not condition:
+            return self.lines.let(widened(f"{memory}[{offset}]", dtype))
+        padding = "" if access.otherwise == NONE else at(point.values[access.otherwise], lane)
+        kind, is_plain = memory_type(dtype), widened("x", dtype) == "x"
+        if padding and not is_plain:
+            condition = self.lines.let(condition, "on")
+        outside = padding if padding and is_plain else zero_in_memory(dtype)
+        value = widened(f"{kind}_load_if({memory}, {offset}, {condition}, {outside})", dtype)
+        if padding and not is_plain:
+            value = f"{shuffle_type(dtype)}_select({condition}, {value}, {padding})"
+        return self.lines.let(value)
 
     def _fine(self, point: Point, access: Access, lane: int) -> list[str]:
         """Whether the computed indices of an access are inside."""
@@ -128,8 +141,8 @@ class MemoryWriter(ABC):
         if not index.isidentifier():
             index = self.lines.let(index, "j")
         extent = self.sizes.text(bound.extent * bound.interior)
-        inside = f"{index} >= 0 and {index} < {extent}"
-        return inside if bound.interior == 1 else f"{inside} and remainder({index}, {bound.interior}) == 0"
+        inside = [f"{index} >= 0", f"{index} < {extent}"]
+        return both([*inside, *([f"remainder({index}, {bound.interior}) == 0"] if bound.interior > 1 else [])])
 
     def _load_wide(self, point: Point, access: Access) -> list[str]:
         """By groups of neighbours, each with as few accesses as there can be."""
@@ -169,14 +182,18 @@ class MemoryWriter(ABC):
 
     def _store_one(self, point: Point, access: Access, value: str, lane: int, combine: str) -> None:
         dtype = self.operands[access.operand].dtype
-        with self.lines.guarded(both([*point.conditions(lane), *self._all_checks(point, lane)])):
-            element = f"{slot(access.operand)}[{self.offset(point, access, lane)}]"
+        memory, offset = slot(access.operand), self.offset(point, access, lane)
+        condition = both([*point.conditions(lane), *self._all_checks(point, lane)])
+        if condition and not combine:
+            stored = narrowed(value, dtype)
+            self.lines.add(f"{memory_type(dtype)}_store_if({memory}, {offset}, {stored}, {condition})")
+            return
+        with self.lines.guarded(condition):
             if combine:
-                where = self.lines.let(self.offset(point, access, lane), "j")
-                element = f"{slot(access.operand)}[{where}]"
-                old = self.lines.let(widened(element, dtype))
+                offset = self.lines.let(offset, "j")
+                old = self.lines.let(widened(f"{memory}[{offset}]", dtype))
                 value = self.lines.let(self.sum(old, value, dtype))
-            self.lines.add(f"{element} = {narrowed(value, dtype)}")
+            self.lines.add(f"{memory}[{offset}] = {narrowed(value, dtype)}")
 
     @abstractmethod
     def sum(self, old: str, value: str, dtype: DType) -> str:

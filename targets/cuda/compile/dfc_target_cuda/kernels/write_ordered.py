@@ -104,11 +104,11 @@ class ScatterWriter:
             point = self._inner(number)
             lines.add(f"mine = {self._is_mine(point)}")
         with lines.block("if barrier_any(mine)"):
-            lines.add("flags[thread()] = u8(1) if mine else u8(0)")
+            lines.add("flags[thread()] = u8(mine)")
             lines.add("barrier()")
             lines.add("turn = 0")
-            with lines.block(f"while turn < {threads} and batch + turn < {length}"):
-                with lines.block("if flags[turn] != 0"):
+            with lines.block(f"while both(turn < {threads}, batch + turn < {length})"):
+                with lines.block("if boolean(flags[turn])"):
                     self._together(lines.let("batch + turn", "q"))
                 lines.add("turn = turn + 1")
             lines.add("barrier()")

@@ -113,5 +113,8 @@ def affine_text(sizes: Sizes, point: Point, lane: int, affine: Affine) -> str:
 
 
 def both(conditions: Iterable[str]) -> str:
-    """All of them, each once."""
-    return " and ".join(dict.fromkeys(one for one in conditions if one))
+    """All of them, each once; empty where there are none. All are computed."""
+    text = ""
+    for one in dict.fromkeys(conditions):
+        text = f"both({text}, {one})" if text and one else text or one
+    return text

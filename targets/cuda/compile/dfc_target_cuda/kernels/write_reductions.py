@@ -54,7 +54,7 @@ class TypedReduction:
         if self.dtype.is_bool:
             return [str(bool(_NEUTRAL[name]))]
         if name == "and":
-            return [f"{self.dtype.name}(~{self.dtype.name}(0))"]
+            return [f"{self.dtype}({-1 if self.dtype.kind == 'signed' else (1 << 8 * self.dtype.size) - 1})"]
         number = f"{_NEUTRAL[name]}.0" if self.dtype.is_float else f"{_NEUTRAL[name]}"
         return [f"{computing_type(self.dtype)}({number})"]
 
@@ -68,36 +68,29 @@ class TypedReduction:
         least = -(1 << bits) if self.dtype.kind == "signed" else 0
         return f"{kind}({(1 << bits) - 1 if largest else least})"
 
-    def step(self, lines: Lines, kept: Sequence[str], new: Sequence[str]) -> None:
-        """`kept` folded with `new`, both named."""
+    def step(self, lines: Lines, kept: Sequence[str], new: Sequence[str], condition: str = "") -> None:
+        """`kept` folded with `new`, both named; without change where there is a condition that does not hold."""
         if self.is_search:
-            return self._search(lines, kept, new)
-        lines.add(f"{kept[0]} = {self._combined(kept[0], new[0])}")
+            return self._search(lines, kept, new, condition)
+        name, kind = self._exchanged(), shuffle_type(self.dtype)
+        sides = (new[0], kept[0]) if name in ("minimum", "maximum") else (kept[0], new[0])
+        value = f"{kind}_{name}({', '.join(sides)})"
+        lines.add(f"{kept[0]} = {f'{kind}_select({condition}, {value}, {kept[0]})' if condition else value}")
         return None
 
-    def _combined(self, kept: str, new: str) -> str:
-        name, kind = self.reduction.combine, computing_type(self.dtype)
-        if self.dtype.is_bool:
-            return f"{kept} {_OF_BOOL[name]} {new}"
-        if name in ("min", "max"):
-            return f"{kind}_{name}imum({new}, {kept})"
-        operator = {"add": "+", "mul": "*", "and": "&", "or": "|"}[name]
-        return f"{kind}({kept} {operator} {new})"
-
-    def _search(self, lines: Lines, kept: Sequence[str], new: Sequence[str]) -> None:
+    def _search(self, lines: Lines, kept: Sequence[str], new: Sequence[str], condition: str) -> None:
         """NaN beats numbers; of equals the lower index wins."""
         side = "above" if self.reduction.combine == "argmax" else "below"
-        kind, compared = computing_type(self.dtype), f"{new[0]}, {new[1]}, {kept[0]}, {kept[1]}"
-        if self.dtype.is_bool:
-            kind, compared = "u8", f"u8({new[0]}), {new[1]}, u8({kept[0]}), {kept[1]}"
-        name = lines.let(f"{kind}_{side}({compared})", "better")
-        for old, one in zip(kept, new, strict=True):
-            lines.add(f"{old} = {one} if {name} else {old}")
+        kind = "bool" if self.dtype.is_bool else computing_type(self.dtype)
+        better = f"{kind}_{side}({new[0]}, {new[1]}, {kept[0]}, {kept[1]})"
+        name = lines.let(f"both({condition}, {better})" if condition else better, "better")
+        for dtype, old, one in zip(self.types, kept, new, strict=True):
+            lines.add(f"{old} = {shuffle_type(dtype)}_select({name}, {one}, {old})")
 
     def exchange(self, lines: Lines, kept: Sequence[str], mask: int) -> None:
         """Lanes of a warp whose numbers differ in bits up to that of `mask` fold what they have kept."""
         if not self.is_search:
-            lines.add(f"{kept[0]} = {shuffle_type(self.dtype)}_warp_{self._warp_name()}({kept[0]}, {mask})")
+            lines.add(f"{kept[0]} = {shuffle_type(self.dtype)}_warp_{self._exchanged()}({kept[0]}, {mask})")
             return
         kinds = [shuffle_type(dtype) for dtype in self.types]
         while mask:
@@ -105,7 +98,8 @@ class TypedReduction:
             self.step(lines, kept, [lines.let(f"shuffle_xor_{kind}({one}, {mask})", "other") for kind, one in pairs])
             mask //= 2
 
-    def _warp_name(self) -> str:
+    def _exchanged(self) -> str:
+        """What one step is called behind its type."""
         name = self.reduction.combine
         if self.dtype.is_bool:
             return _OF_BOOL[name]
@@ -117,7 +111,7 @@ class TypedReduction:
         source = self.types[0]
         value = kept[0]
         if self.is_search:
-            source, value = I64, f"(i64(0) if {kept[1]} == {NO_INDEX} else {kept[1]})"
+            source, value = I64, f"i64_select({kept[1]} == {NO_INDEX}, 0, {kept[1]})"
         return lines.let(cast(value, source, target), "fold")
 
 
@@ -127,8 +121,8 @@ def storage_type(dtype: DType) -> str:
 
 
 def to_memory(value: str, dtype: DType) -> str:
-    return f"u8(1) if {value} else u8(0)" if dtype == BOOL else value
+    return f"u8({value})" if dtype == BOOL else value
 
 
 def from_memory(text: str, dtype: DType) -> str:
-    return f"{text} != 0" if dtype == BOOL else text
+    return f"boolean({text})" if dtype == BOOL else text

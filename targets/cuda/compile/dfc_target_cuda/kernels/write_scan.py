@@ -17,12 +17,11 @@ from dfc.kernels.scan_order import DISTANCES, SEGMENT, ScanOrder
 from dfc_target_cuda.kernels.kernel_text import Geometry, Schedule
 from dfc_target_cuda.kernels.write_axes import is_small, misfits, split
 from dfc_target_cuda.kernels.write_body import BodyWriter
-from dfc_target_cuda.kernels.write_points import Point
+from dfc_target_cuda.kernels.write_points import Point, both
 from dfc_target_cuda.kernels.write_teams import Team, power_of_two
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 from dfc_target_cuda.kernels.write_types import computing_type, number, rounded
 
-_OPERATORS = {"add": "+", "mul": "*"}
 _BLOCKS, _STEPS = 8, 8
 
 
@@ -97,7 +96,7 @@ class ScanWriter:
         if self.by_rows:
             self._across(point, length)
         else:
-            lines.add(f"end = {length} if {on} else 0" if on else f"end = {length}")
+            lines.add(f"end = i64_select({on}, {length}, 0)" if on else f"end = {length}")
             lines.add("place = 0")
             with lines.block("while place < end"):
                 self._down(point)
@@ -124,9 +123,6 @@ class ScanWriter:
     def _combined(self, earlier: str, later: str) -> str:
         """Two values as one, on the sides where the kernel has them."""
         first, second = (later, earlier) if self.scan.is_element_first else (earlier, later)
-        operator = _OPERATORS.get(self.scan.function)
-        if operator:
-            return f"{self.kind}({first} {operator} {second})"
         return f"{self.kind}_{self.scan.function}({first}, {second})"
 
     def _down(self, before: Point) -> None:
@@ -139,7 +135,6 @@ class ScanWriter:
     def _across(self, before: Point, length: str) -> None:
         """A segment of a row to each warp at a time; what lanes behind the end of the row have is never used."""
         lines, team = self.lines, self.team
-        on = f"{before.condition} and " if before.condition else ""
         lines.add(f"warp_lane = lane & {team.warp - 1}" if team.lanes > team.warp else "warp_lane = lane")
         lines.add("base = 0")
         with lines.block(f"while base < {length}"):
@@ -147,7 +142,7 @@ class ScanWriter:
             lines.add(f"place = base + {own}")
             for copy in range(self.copies):
                 lines.add(f"value{copy} = {self._start()}")
-                with lines.block(f"if {on}{self._index(copy)} < {length}"):
+                with lines.block(f"if {self._on(before, copy, length)}"):
                     lines.add(f"value{copy} = {self._inside(before, copy).values[self.scan.element][0]}")
             self._prefixes()
             lines.add(f"total = shuffle_{self.kind}(value{self.copies - 1}, {team.warp - 1})")
@@ -157,12 +152,15 @@ class ScanWriter:
             else:
                 lines.add(f"carry = {self._combined('carry', 'total')}")
             for copy in range(self.copies):
-                with lines.block(f"if {on}{self._index(copy)} < {length}"):
+                with lines.block(f"if {self._on(before, copy, length)}"):
                     lines.add(f"result = {self._combined('earlier', f'value{copy}')}")
                     inside = before.inner({self.scan.axis: ("place", copy * team.warp)})
                     inside.condition = ""
                     self._store(inside, "result")
             lines.add(f"base = base + {team.lanes * self.copies}")
+
+    def _on(self, before: Point, copy: int, length: str) -> str:
+        return both([before.condition, f"{self._index(copy)} < {length}"])
 
     def _index(self, copy: int) -> str:
         return f"place + {copy * self.team.warp}" if copy else "place"
@@ -182,10 +180,11 @@ class ScanWriter:
             for copy in range(self.copies):
                 lines.add(f"other{copy} = shuffle_{self.kind}(value{copy}, (warp_lane - {distance}) & {warp - 1})")
             for copy in reversed(range(1, self.copies)):
-                lines.add(f"other{copy} = other{copy} if warp_lane >= {distance} else other{copy - 1}")
+                select = f"{self.kind}_select(warp_lane >= {distance}, other{copy}, other{copy - 1})"
+                lines.add(f"other{copy} = {select}")
                 lines.add(f"value{copy} = {self._combined(f'other{copy}', f'value{copy}')}")
-            with lines.block(f"if warp_lane >= {distance}"):
-                lines.add(f"value0 = {self._combined('other0', 'value0')}")
+            combined = self._combined("other0", "value0")
+            lines.add(f"value0 = {self.kind}_select(warp_lane >= {distance}, {combined}, value0)")
 
     def _exchange(self) -> None:
         """What comes before the segment of this warp, and behind those of all."""
@@ -196,9 +195,8 @@ class ScanWriter:
         lines.add(f"warp = {self._warp()}")
         lines.add(f"totals[{first}warp] = total")
         lines.add("barrier()")
-        with lines.block(f"for one in range({warps})"):
-            with lines.block("if one == warp"):
-                lines.add("earlier = carry")
-            lines.add(f"other = totals[{first}one]")
+        with lines.counted(str(warps), "one") as one:
+            lines.add(f"earlier = {self.kind}_select({one} == warp, carry, earlier)")
+            lines.add(f"other = totals[{first}{one}]")
             lines.add(f"carry = {self._combined('carry', 'other')}")
         lines.add("barrier()")

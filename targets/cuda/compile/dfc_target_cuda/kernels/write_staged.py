@@ -64,7 +64,7 @@ class ReduceWriter:
             return self.walk.write()
         several = [one for one in self.walk.layout.looped if one.has_blocks]
         known = dict.fromkeys(f"{self.sizes.text(one.first)} <= {self.sizes.text(one.block)}" for one in several)
-        with self.lines.block(f"if {' and '.join(known)}"):
+        with self.lines.block(f"if {both(known)}"):
             self.short.write()
         with self.lines.block("else"):
             self.walk.write()
@@ -195,7 +195,7 @@ class _Walk:
                 self._gather(totals, memory, item, point)
                 lines.add(f"u32_pointer(workspace, 0)[{tile}] = u32(0)")
         if self.guarded:
-            lines.add("last = last and not barrier_any(error[0] != 0)")
+            lines.add("last = both(last, not barrier_any(error[0] != 0))")
         with lines.block("if last"):
             first.finish(totals, item)
             for stage in later:

@@ -191,7 +191,7 @@ class StageWriter:
         alone = self.layout.team.workers > 1 and (self.layout.short or not plan.order.has_blocks)
         on = both([item.on, *(["worker == 0"] if alone else [])])
         if on:
-            end = lines.let(f"{end} if {on} else 0", "end")
+            end = lines.let(f"i64_select({on}, {end}, 0)", "end")
         if not self.layout.by_rows:
             self._points(before, running, start, end)
         elif len(plan.order.axes) <= 1:
@@ -251,16 +251,15 @@ class StageWriter:
         for one in running:
             values = self.body.stored(one.fold.reduction.value, point)
             for lane, value in enumerate(values):
-                with self.lines.guarded(point.lanes[lane].condition):
-                    new = [value, self._position(point, lane)] if one.fold.is_search else [value]
-                    one.fold.step(self.lines, one.copies[lane % len(one.copies)], new)
+                new = [value, self._position(point, lane)] if one.fold.is_search else [value]
+                one.fold.step(self.lines, one.copies[lane % len(one.copies)], new, point.lanes[lane].condition)
 
     def _position(self, point: Point, lane: int) -> str:
         """The index along the single inner axis."""
         name, delta = point.index(self.plan.order.axes[-1], lane) if self.plan.order.axes else ("", 0)
         if not name:
             return f"i64({delta})"
-        return f"i64({name} + {delta})" if delta else name
+        return f"{name} + {delta}" if delta else name
 
     def barrier(self) -> None:
         """Before the stage, where it reads what other lanes stored."""

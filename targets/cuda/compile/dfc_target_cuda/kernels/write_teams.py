@@ -181,7 +181,7 @@ class TeamFolds:
         shared = [[self._hand_in(names, one.fold) for names in one.copies] for one in blocks]
         lines.add("barrier()")
         number = lines.let("lane" if self.team.lanes > 1 else "0", "member")
-        with lines.block(f"for _ in range({self.team.workers})"):
+        with lines.block(f"while {number} < {self.team.workers * step}"):
             at = lines.let(self.team.member(number), "at")
             for total, memory in zip(totals, shared, strict=True):
                 for kept, one in zip(total.copies, memory, strict=True):
@@ -194,8 +194,8 @@ class TeamFolds:
         lines = self.lines
         shared = [self._hand_in(names, total.fold) for total, names in zip(totals, values, strict=True)]
         lines.add("barrier()")
-        with lines.block(f"for member in range({self.team.members})"):
-            at = lines.let(self.team.member("member"), "at")
+        with lines.counted(str(self.team.members), "member") as number:
+            at = lines.let(self.team.member(number), "at")
             for total, memory in zip(totals, shared, strict=True):
                 self._take(total.fold, total.names, memory, at)
         lines.add("barrier()")

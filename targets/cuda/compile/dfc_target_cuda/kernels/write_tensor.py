@@ -57,10 +57,11 @@ class TensorLoads(FactorLoads):
         if exact:
             return
         for number in range(self.passes):
-            behind = f"if {depth} + {self._of('depth', number)} >= {end}"
-            with self.lines.guarded(self._on(number)), self.lines.block(behind):
-                for lane in range(self.registers):
-                    self.lines.add(f"{self._register(number, lane)} = {self.register_type}(0)")
+            with self.lines.guarded(self._on(number)):
+                behind = self.lines.let(f"{depth} + {self._of('depth', number)} >= {end}", "behind")
+                for register in (self._register(number, lane) for lane in range(self.registers)):
+                    kind = self.register_type
+                    self.lines.add(f"{register} = {kind}_select({behind}, {kind}(0), {register})")
 
     def _store(self, values: list[str], target: str) -> None:
         if self.in_words:

@@ -55,6 +55,14 @@ class Lines:
         with self.block(f"if {condition}"):
             yield
 
+    @contextmanager
+    def counted(self, count: str, stem: str) -> Generator[str]:
+        """So many times what is added inside, which the name counts from 0."""
+        number = self.let("0", stem)
+        with self.block(f"while {number} < {count}"):
+            yield number
+            self.add(f"{number} = {number} + 1")
+
     def text(self, head: str, first: Sequence[str] = ()) -> str:
         """The function, with some lines before all others."""
         return "\n".join([head, *(_INDENT + line for line in first), *self._lines]) + "\n"
@@ -115,9 +123,9 @@ def _function(atom: Compound, left: str, right: str) -> str:
     if atom.function in ("min", "max"):
         return f"{atom.function}({left}, {right})"
     if atom.function == "%":
-        return f"{left} % {right}" if atom.right.constant else f"{left} % {right} if {right} != 0 else {left}"
-    quotient = f"{left} // {right}" if atom.function == "//" else f"0 - (0 - {left}) // {right}"
-    return quotient if atom.right.constant else f"{quotient} if {right} != 0 else 0"
+        rest = f"i64_mod({left}, {right})"
+        return rest if atom.right.constant else f"i64_select({right} != 0, {rest}, {left})"
+    return f"i64_floordiv({left}, {right})" if atom.function == "//" else f"0 - i64_floordiv(0 - {left}, {right})"
 
 
 def total(parts: Sequence[tuple[str, str]]) -> str:

@@ -15,7 +15,7 @@ from dfc_target_cuda.kernels.write_functions import cast
 from dfc_target_cuda.kernels.write_maps import MapReader
 from dfc_target_cuda.kernels.write_points import Point, linear
 from dfc_target_cuda.kernels.write_text import Lines, Sizes, total
-from dfc_target_cuda.kernels.write_types import computing_type, is_half, memory_type, widened
+from dfc_target_cuda.kernels.write_types import computing_type, is_half, memory_type, widened, zero_in_memory
 
 _WORD = 16
 
@@ -103,6 +103,9 @@ class FactorLoads:
                     position = f"min({position}, {end} - {step})"
                 pointer_text, condition = self._element_of(number, lines.let(position, "k"))
                 names = [self._register(number, lane) for lane in range(self.registers)]
+                if condition and factor.vector == 1:
+                    lines.add(f"{names[0]} = {self._load_if(pointer_text, condition)}")
+                    continue
                 for name in names if condition else ():
                     lines.add(f"{name} = {self.register_type}(0)")
                 with lines.guarded(condition):
@@ -129,6 +132,11 @@ class FactorLoads:
         if vector == 1:
             return f"{operand}[{source_text}]"
         return f"load{vector}_{memory_type(self.factor.dtype)}({operand}, {source_text})"
+
+    def _load_if(self, source_text: str, condition: str) -> str:
+        dtype = self.factor.dtype
+        kind, operand = memory_type(dtype), slot(self.factor.access.operand)
+        return f"{kind}_load_if({operand}, {source_text}, {condition}, {zero_in_memory(dtype)})"
 
     def _on(self, number: int) -> str:
         """Whether a thread has something to load in a pass: each has in all, or some have not in the last."""
@@ -207,7 +215,9 @@ class Sums:
         lines = self.lines
         from_a = lines.let(f"{buffer} * {a.block} + my_row", "from_a")
         from_b = lines.let(f"{buffer} * {b.block} + my_column", "from_b")
-        with lines.block(f"for step_k in range({depth})"):
+        with lines.counted(depth, "step") as step:
+            from_a = lines.let(f"{from_a} + {step} * {a.factor.stride}", "at")
+            from_b = lines.let(f"{from_b} + {step} * {b.factor.stride}", "at")
             rows = self._read(a, from_a, "x", self.tiling.thread_m, self.rows_together, self.row)
             columns = self._read(b, from_b, "y", self.tiling.thread_n, self.columns_together, self.column)
             for i, x in enumerate(rows):
@@ -218,9 +228,8 @@ class Sums:
         self, source: FactorLoads, start: str, stem: str, count: int, together: int, offset_of: Callable[[int], int]
     ) -> list[str]:
         names = [f"{stem}{number}" for number in range(count)]
-        at = self.lines.let(f"{start} + step_k * {source.factor.stride}", "at")
         for first in range(0, count, together):
-            where = total([("1", at), (str(offset_of(first)), "1")])
+            where = total([("1", start), (str(offset_of(first)), "1")])
             group = ", ".join(names[first : first + together])
             one = f"{source.memory}[{where}]"
             self.lines.add(
@@ -231,7 +240,7 @@ class Sums:
     def _sum(self, so_far: str, x: str, y: str) -> str:
         if self.accumulator.is_float:
             return f"{self.kind}_fma({x}, {y}, {so_far})"
-        return f"{self.kind}({so_far} + {self.kind}({x} * {y}))"
+        return f"{self.kind}_add({so_far}, {self.kind}_mul({x}, {y}))"
 
 
 def _distributed(number: int, together: int, tile: int, count: int) -> int:

@@ -13,7 +13,7 @@ from dfc_target_cuda.kernels.kernel_text import Geometry, Schedule
 from dfc_target_cuda.kernels.write_axes import is_small, split
 from dfc_target_cuda.kernels.write_body import BodyWriter
 from dfc_target_cuda.kernels.write_map import MapWriter
-from dfc_target_cuda.kernels.write_points import Point
+from dfc_target_cuda.kernels.write_points import Point, both
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 from dfc_target_cuda.kernels.write_types import memory_type, widened
 
@@ -104,15 +104,14 @@ class TransposeWriter:
 
     def _inside(self, along: str, across: str) -> str:
         extents = self.writer.extents
-        return (
-            f"{along} < {self.sizes.text(extents[self.along])} and {across} < {self.sizes.text(extents[self.across])}"
-        )
+        sides = ((along, self.along), (across, self.across))
+        return both(f"{index} < {self.sizes.text(extents[axis])}" for index, axis in sides)
 
     def _read(self, body: BodyWriter, outer: Point) -> None:
         """Neighbouring threads along the axis that loads like."""
         lines = self.lines
-        with lines.block(f"for turn in range({self.side // self.rows})"):
-            lines.add(f"line = turn * {self.rows} + row")
+        with lines.counted(str(self.side // self.rows), "turn") as turn:
+            lines.add(f"line = {turn} * {self.rows} + row")
             lines.add("along = first + line")
             lines.add("across = second + column")
             with lines.block(f"if {self._inside('along', 'across')}"):
@@ -124,8 +123,8 @@ class TransposeWriter:
     def _compute(self, body: BodyWriter, outer: Point) -> None:
         """Neighbouring threads along the axis that stores like."""
         lines = self.lines
-        with lines.block(f"for turn in range({self.side // self.rows})"):
-            lines.add(f"line = turn * {self.rows} + row")
+        with lines.counted(str(self.side // self.rows), "turn") as turn:
+            lines.add(f"line = {turn} * {self.rows} + row")
             lines.add("along = first + column")
             lines.add("across = second + line")
             with lines.block(f"if {self._inside('along', 'across')}"):

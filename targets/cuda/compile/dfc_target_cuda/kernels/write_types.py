@@ -42,14 +42,14 @@ def is_half(dtype: DType) -> bool:
 def widened(raw: str, dtype: DType) -> str:
     """An element as loaded -> the value to compute with."""
     if dtype.is_bool:
-        return f"{raw} != 0"
+        return f"boolean({raw})"
     return f"{dtype.name}_load({raw})" if is_half(dtype) else raw
 
 
 def narrowed(value: str, dtype: DType) -> str:
     """A computed value -> the element to store."""
     if dtype.is_bool:
-        return f"u8(1) if {value} else u8(0)"
+        return f"u8({value})"
     return f"{dtype.name}_store({value})" if is_half(dtype) else value
 
 
@@ -79,3 +79,8 @@ def zero(dtype: DType) -> str:
     if dtype.is_bool:
         return "False"
     return f"{computing_type(dtype)}({'0.0' if dtype.is_float else '0'})"
+
+
+def zero_in_memory(dtype: DType) -> str:
+    """Any harmless element as it lies in memory."""
+    return f"{memory_type(dtype)}({'0.0' if memory_type(dtype) in ('f32', 'f64') else '0'})"

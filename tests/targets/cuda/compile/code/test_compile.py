@@ -11,20 +11,20 @@ import pytest
 
 from dfc.bundle import disk_cache
 from dfc.ir.dims import dim
-from dfc.ir.dtypes import ALL, BOOL, F32, F64, DType
+from dfc.ir.dtypes import F32, F64, DType
 from dfc.kernels.errors import CodeGenerationError
+from dfc.lower.legalise.library import library
 from dfc_target_cuda.code import compile as compiling
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.compile import key_of, prepared, ptx_module
 from dfc_target_cuda.code.compiler_process import compile_texts
 from dfc_target_cuda.kernels.kernel_text import Geometry, KernelText
-from dfc_target_cuda.kernels.prelude import prelude
 from tests.support.sweeping import few
 from tests.support.warm_compiler import needs_numba
 
 pytestmark = needs_numba
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
-PLACE = "i = i64(i64(block_index() * block_size()) + thread())"
+PLACE = "i = block_index() * block_size() + thread()"
 
 
 def text(name: str, parameters: str, body: str, pointers: tuple[DType, ...], workspace: int = 0) -> KernelText:
@@ -33,7 +33,7 @@ def text(name: str, parameters: str, body: str, pointers: tuple[DType, ...], wor
     return KernelText(name, source, pointers, sizes, Geometry(dim(1), 1, 256, 1), dim(workspace))
 
 
-SCALE = text("k3", "a, b, d0", "if i < d0:\n    b[i] = f32(f32(a[i] * a[i]) + f32(a[i] / b[i]))", (F32, F32))
+SCALE = text("k3", "a, b, d0", "if i < d0:\n    b[i] = f32_add(f32_mul(a[i], a[i]), f32_div(a[i], b[i]))", (F32, F32))
 EXP = text("k5", "a", "a[i] = f64_exp(a[i])", (F64,))
 
 
@@ -54,31 +54,34 @@ def test_entries_have_the_names_of_their_texts() -> None:
 def test_equal_texts_give_equal_bytes_whatever_was_compiled_before() -> None:
     """One process compiles all of a request, the longest text first, so that each of these has been second."""
     longer = text(
-        "k3", "a, b, d0", "b[i] = f32(f32(f32(a[i] * a[i]) * a[i]) * f32(a[i] * f32(a[i] * a[i])))", (F32, F32)
+        "k3",
+        "a, b, d0",
+        "b[i] = f32_mul(f32_mul(f32_mul(a[i], a[i]), a[i]), f32_mul(a[i], f32_mul(a[i], a[i])))",
+        (F32, F32),
     )
     shorter = text("k3", "a", "a[i] = f32(0.0)", (F32,))
     modules: list[str] = []
     for before in ([], [longer], [shorter]):
-        ptx, _ = compile_texts([key_of(each) for each in (*before, EXP, SCALE)], "compute_80", {}, 1)
+        ptx = compile_texts([key_of(each) for each in (*before, EXP, SCALE)], "compute_80", 1)
         modules.append("\n".join(ptx[len(before) :]))
     assert len(EXP.source) < len(SCALE.source) < len(longer.source) and len(shorter.source) < len(EXP.source)
     assert modules[0] == modules[1] == modules[2]
 
 
 def test_wide_accesses_and_shared_memory_are_instructions() -> None:
-    body = """x, y, z, w = load4_f32(a, i64(i * 4))
+    body = """x, y, z, w = load4_f32(a, i * 4)
 memory = shared_f32(1024)
-store4_f32(memory, i64(thread() * 4), y, x, w, z)
+store4_f32(memory, thread() * 4, y, x, w, z)
 barrier()
-x, y, z, w = load4_f32(memory, i64(i64(1020) - i64(thread() * 4)))
-store4_f32(a, i64(i * 4), x, y, z, w)"""
+x, y, z, w = load4_f32(memory, 1020 - thread() * 4)
+store4_f32(a, i * 4, x, y, z, w)"""
     ptx = ptx_module([text("k0", "a", body, (F32,))], "compute_80")
     for instruction in ("ld.global.v4.f32", "st.shared.v4.f32", "bar.sync", "ld.shared.v4.f32", "st.global.v4.f32"):
         assert instruction in ptx, instruction
 
 
 def test_workspace_is_a_parameter_before_the_error_block() -> None:
-    body = "part = f32_pointer(workspace, i64(64))\npart[i] = f32(d0)\nreport(error, i64(3), i64(1), i64(2))"
+    body = "part = f32_pointer(workspace, 64)\npart[i] = f32(d0)\nreport(error, 3, 1, 2)"
     ptx = ptx_module([text("k0", "a, d0, workspace", body, (F32,), workspace=128)], "compute_80")
     assert len(re.findall(r"\.param \.u64", ptx.split(")")[0])) == 4
     assert "atom.global.cas.b64" in ptx or "atom.cas.b64" in ptx
@@ -91,7 +94,7 @@ def test_wrong_text_is_an_error_that_shows_it() -> None:
 
 @needs_ptxas
 def test_reports_say_registers_spills_and_shared_memory() -> None:
-    body = "memory = shared_f64(512)\nmemory[thread()] = a[i]\nbarrier()\na[i] = memory[i64(i64(255) - thread())]"
+    body = "memory = shared_f64(512)\nmemory[thread()] = a[i]\nbarrier()\na[i] = memory[255 - thread()]"
     assembled = assemble(ptx_module([SCALE, text("k7", "a", body, (F64,))], "compute_80"), "sm_90")
     assert assembled is not None
     assert assembled.code[:4] == b"\x7fELF"
@@ -108,20 +111,16 @@ def test_what_ptxas_refuses_is_an_error() -> None:
 
 
 def _calls(kind: str) -> list[KernelText]:
-    """A kernel for every function of the prelude whose name begins so, between memory and memory."""
-    types = {"boolean": BOOL, **ALL}
+    """A kernel for every function of the library whose name begins so, between memory and memory."""
     made: list[KernelText] = []
-    pattern = rf"^def ({kind}\w+)\(([^)]*)\) -> (?:\(([^)]*)\)|(\w+)):"
-    for name, parameters, several, one in re.findall(pattern, prelude.text(), re.M):
-        inputs = [parameter.split(": ")[1] for parameter in parameters.split(", ")]
-        results = (several or one).split(", ")
+    for function in (one for name, one in library().items() if name.startswith(kind)):
+        inputs, results = [parameter.dtype for parameter in function.parameters], function.result_types
         operands = [f"p{number}" for number in range(len(inputs) + len(results))]
-        loads = [f"boolean({o}[i])" if t == "boolean" else f"{o}[i]" for o, t in zip(operands, inputs, strict=False)]
+        loads = [f"boolean({o}[i])" if t.is_bool else f"{o}[i]" for o, t in zip(operands, inputs, strict=False)]
         outputs = operands[len(inputs) :]
-        lines = [f"{', '.join('r' + o for o in outputs)} = {name}({', '.join(loads)})"]
-        lines += [f"{o}[i] = {'u8' if t == 'boolean' else t}(r{o})" for o, t in zip(outputs, results, strict=True)]
-        pointers = tuple(types[t] for t in (*inputs, *results))
-        made.append(text(f"k{len(made)}", ", ".join(operands), "\n".join(lines), pointers))
+        lines = [f"{', '.join('r' + o for o in outputs)} = {function.name}({', '.join(loads)})"]
+        lines += [f"{o}[i] = {'u8' if t.is_bool else t}(r{o})" for o, t in zip(outputs, results, strict=True)]
+        made.append(text(f"k{len(made)}", ", ".join(operands), "\n".join(lines), (*inputs, *results)))
     return made
 
 

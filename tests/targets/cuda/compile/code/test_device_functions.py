@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import ast
-import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
+from dfc.ir.dtypes import BOOL, DType
 from dfc.kernels.errors import CodeGenerationError
+from dfc.kernels.primitives import COMPARISONS, PRIMITIVES, fits
+from dfc.lower.legalise.library import REGISTERS, library
+from dfc_target_cuda.code.device_functions import kernel_code, names
 from dfc_target_cuda.code.fragments import TextKey
-from dfc_target_cuda.kernels.prelude import prelude
 from tests.support.cuda_simulator.names import define, simulated_names
 from tests.support.cuda_simulator.primitives import MEMORY
-from tests.support.native_texts import NativeText, host_modules, same_bits
+from tests.support.native_texts import NativeText, host_module, same_bits
 from tests.support.sweeping import few
 
 EDGES = [0, 1, -1, 2, -2, 3, -3, 7, -7, 2**63 - 1, -(2**63), -(2**63) + 1, 2**32, -(2**32)]
@@ -34,48 +35,23 @@ def run(body: str, arrays: list[np.ndarray], *sizes: int) -> None:
     NativeText(text, len(arguments)).lane()(*arguments)
 
 
-@pytest.mark.parametrize("sign", ["//", "%"])
-def test_division_rounds_down_and_gives_zero_by_zero(sign: str) -> None:
-    known: Callable[[int, int], int] = {"//": int.__floordiv__, "%": int.__mod__}[sign]
+def each(count: str, *lines: str) -> str:
+    """The lines for each `i` below a count."""
+    return "\n".join(["i = 0", f"while i < {count}:", *(f"    {line}" for line in (*lines, "i = i + 1"))])
+
+
+@pytest.mark.parametrize(("name", "known"), [("floordiv", int.__floordiv__), ("mod", int.__mod__)])
+def test_division_rounds_down_and_gives_zero_by_zero(name: str, known: Callable[[int, int], int]) -> None:
     pairs = [(x, y) for x in EDGES for y in EDGES]
     x, y = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
     out = np.full(len(pairs), 99, np.int64)
-    run(f"for i in range(d0):\n    c[i] = a[i] {sign} b[i]", [x, y, out], len(pairs))
+    run(each("d0", f"c[i] = i64_{name}(a[i], b[i])"), [x, y, out], len(pairs))
     expected = [0 if b == 0 else (known(a, b) + 2**63) % 2**64 - 2**63 for a, b in pairs]
     assert out.tolist() == expected
     unsigned = [one.view(np.uint64) for one in (x, y, out)]
-    run(f"for i in range(d0):\n    c[i] = a[i] {sign} b[i]", unsigned, len(pairs))
+    run(each("d0", f"c[i] = u64_{name}(a[i], b[i])"), unsigned, len(pairs))
     pairs = list(zip(x.view(np.uint64).tolist(), y.view(np.uint64).tolist(), strict=True))
     assert unsigned[2].tolist() == [0 if b == 0 else known(a, b) for a, b in pairs]
-
-
-def test_division_by_a_number_rounds_down_too() -> None:
-    x = np.arange(-9, 10)
-    out = np.zeros((2, len(x)), np.int64)
-    run("for i in range(d0):\n    b[i] = a[i] // 4\n    b[i + d0] = a[i] % 4", [x, out.reshape(-1)], len(x))
-    np.testing.assert_array_equal(out, [x // 4, x % 4])
-
-
-@pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
-def test_casts_wrap(kind: str) -> None:
-    x = np.array(EDGES, np.int64)
-    out = np.zeros(len(x), kind)
-    name = f"{out.dtype.kind}{8 * out.itemsize}"
-    run(f"for i in range(d0):\n    b[i] = {name}({name}(a[i]) * {name}(5))", [x, out], len(x))
-    with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(out, x.astype(kind) * np.array(5, kind))
-
-
-@pytest.mark.parametrize("kind", ["i1", "i4", "i8", "u1", "u4", "u8"])
-def test_integers_are_ordered_by_their_sign(kind: str) -> None:
-    limits = np.iinfo(kind)
-    values = [limits.min, limits.max, 0, 1, limits.max // 2 + 1]
-    x, y = (np.array(side, kind) for side in zip(*((a, b) for a in values for b in values), strict=True))
-    out = np.zeros(4 * len(x), np.uint8)
-    lines = [f"    c[i * 4 + {n}] = u8({test})" for n, test in enumerate(("a[i] < b[i]", "a[i] >= b[i]", "a[i] > 0"))]
-    run("\n".join(["for i in range(d0):", *lines, "    c[i * 4 + 3] = u8(0 == b[i])"]), [x, y, out], len(x))
-    expected = np.stack([x < y, x >= y, x > 0, y == 0], axis=1)
-    np.testing.assert_array_equal(out.reshape(-1, 4), expected)
 
 
 @pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
@@ -83,67 +59,45 @@ def test_conversions_keep_the_number(kind: str) -> None:
     limits = np.iinfo(kind)
     x = np.array([limits.min, limits.max, 0, 1, limits.max - 1, limits.max // 2], kind)
     wide, single, double = (np.zeros(len(x), one) for one in ("i8", "f4", "f8"))
-    body = """for i in range(d0):
-    b[i] = i64(a[i])
-    c[i] = f32(a[i])
-    d[i] = f64(a[i])"""
-    run(body, [x, wide, single, double], len(x))
+    run(each("d0", "b[i] = i64(a[i])", "c[i] = f32(a[i])", "d[i] = f64(a[i])"), [x, wide, single, double], len(x))
     np.testing.assert_array_equal(wide, x.astype(np.int64))
     np.testing.assert_array_equal(single, x.astype(np.float32))
     np.testing.assert_array_equal(double, x.astype(np.float64))
     back = np.zeros(len(x), np.int32)
-    run("for i in range(d0):\n    b[i] = i32(a[i])", [np.array([-1.9, 1.9, -3, 2**31 - 1, -(2.0**31), 0]), back], 6)
+    run(each("d0", "b[i] = i32(a[i])"), [np.array([-1.9, 1.9, -3, 2**31 - 1, -(2.0**31), 0]), back], 6)
     assert back.tolist() == [-1, 1, -3, 2**31 - 1, -(2**31), 0]
 
 
-def test_comparisons_with_nan_and_of_unsigned_numbers() -> None:
-    x = np.array([1, np.nan, -0.0, np.inf], np.float32)
-    y = np.array([np.nan, np.nan, 0.0, np.inf], np.float32)
-    signs = ["<", "<=", ">", ">=", "==", "!="]
-    known = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
-    out = np.zeros(4 * 6, np.uint8)
-    lines = [f"    c[i * 6 + {n}] = u8(a[i] {sign} b[i])" for n, sign in enumerate(signs)]
-    run("\n".join(["for i in range(4):", *lines]), [x, y, out])
-    assert out.reshape(4, 6).tolist() == [[int(order(a, b)) for order in known] for a, b in zip(x, y, strict=True)]
-    large = np.array([2**63, 1], np.uint64)
-    run("b[0] = u8(a[0] > a[1])", [large, out])
-    assert out[0] == 1
-
-
-def test_and_or_and_choices_compute_only_what_they_need() -> None:
-    """`b[i]` lies outside where it is guarded: a null pointer would be read."""
-    body = """p = f32_pointer(b, 0)
-for i in range(4):
-    c[i] = 7 if i < d0 and p[i] > f32(0.0) else 8
-    c[i] = c[i] + (i64(p[i]) if i < d0 else 10)
-    if i >= d0 or p[i] == f32(3.0):
-        c[i] = 0 - c[i]"""
-    out = np.zeros(4, np.int64)
-    values = np.array([3, -2], np.float32)
-    text = key(body, ("u8", "u8", "i64"), 1)
-    NativeText(text, 5).lane()(0, values.ctypes.data, out.ctypes.data, 2, out.ctypes.data)
-    assert out.tolist() == [-10, 6, -18, -18]
-    NativeText(text, 5).lane()(0, 0, out.ctypes.data, 0, out.ctypes.data)
-    assert out.tolist() == [-18] * 4
+def test_nothing_is_touched_where_an_access_is_not_asked_for() -> None:
+    """A null pointer would be read, or written."""
+    body = each(
+        "4",
+        "c[i] = i64(f32_load_if(f32_pointer(b, 0), i, i < d0, f32(9.0)))",
+        "f32_store_if(f32_pointer(a, 0), i, f32(1.0), i < d0)",
+    )
+    out, values = np.zeros(4, np.int64), np.array([3, -2], np.float32)
+    written = np.zeros(3, np.float32)
+    text = NativeText(key(body, ("u8", "u8", "i64"), 1), 5).lane()
+    text(written.ctypes.data, values.ctypes.data, out.ctypes.data, 2, out.ctypes.data)
+    assert out.tolist() == [3, -2, 9, 9] and written.tolist() == [1, 1, 0]
+    text(0, 0, out.ctypes.data, 0, out.ctypes.data)
+    assert out.tolist() == [9] * 4
 
 
 def test_names_keep_their_value_across_blocks() -> None:
-    body = """total = 0
-last = 5
-for i in range(d0):
-    if i % 2 == 0:
-        part = i * 10
-    else:
-        part = i
-        last = part
-    while part > 3:
-        part = part - 3
-        inner = part
-        total = total + inner
-    a[i] = part
-a[d0] = total
-a[d0 + 1] = last
-a[d0 + 2] = i"""
+    inner = """if (i & 1) == 0:
+    part = i * 10
+else:
+    part = i
+    last = part
+while part > 3:
+    part = part - 3
+    inner = part
+    total = total + inner
+a[i] = part"""
+    body = (
+        "total = 0\nlast = 5\n" + each("d0", *inner.splitlines()) + "\na[d0] = total\na[d0 + 1] = last\na[d0 + 2] = i"
+    )
     out = np.zeros(9, np.int64)
     run(body, [out], 6)
     names: dict[str, object] = {"a": [0] * 9, "d0": 6}
@@ -163,9 +117,12 @@ def test_a_function_ends_where_it_returns() -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("a[0] = f32(a[0] + b[0])", "float32 and float64 do not go together"),
-        ("a[0] = f32(a[0] + d0)", "float32 and int64 do not go together"),
-        ("c[0] = u64(c[0] + d0)", "uint64 and int64 do not go together"),
+        ("a[0] = a[0] + a[1]", "operators are for indices, and this is float32"),
+        ("c[0] = c[0] + d0", "operators are for indices, and this is uint64"),
+        ("if a[0] < a[1]:\n    a[0] = a[1]", "operators are for indices, and this is float32"),
+        ("a[0] = f32_add(a[0], b[0])", "float32 is expected, and this is float64"),
+        ("a[0] = f32_add(a[0], d0)", "float32 is expected, and this is int64"),
+        ("c[0] = u64_add(c[0], d0)", "uint64 is expected, and this is int64"),
         ("c[0] = d0", "uint64 is expected, and this is int64"),
         ("a[0] = 1.0", "float32 is expected, and this is float64"),
         ("a[0] = missing", "not a name of the prelude: missing"),
@@ -173,40 +130,39 @@ def test_a_function_ends_where_it_returns() -> None:
         ("a[0] = f32_fma(a[0], a[0])", "3 arguments are expected, and these are 2"),
         ("a[0] = f32_fma(a[0], a[0], b[0])", "float32 is expected, and this is float64"),
         ("a[0] = f32_exp(b[0])", "f32_exp: float32 is expected, and this is float64"),
-        ("a[0] = a[0] if d0 else a[1]", "a condition is a boolean, and this is int64"),
-        ("a[0] = a[0] if not d0 else a[1]", "a condition is a boolean, and this is int64"),
-        ("a[0] = a[0] if d0 > 1 else b[0]", "float32 is expected, and this is float64"),
+        ("a[0] = f32_select(d0, a[0], a[1])", "bool is expected, and this is int64"),
+        ("a[0] = f32_select(not d0, a[0], a[1])", "a condition is a boolean, and this is int64"),
+        ("while d0:\n    a[0] = a[1]", "a condition is a boolean, and this is int64"),
+        ("a[0] = f32_select(d0 > 1, a[0], b[0])", "float32 is expected, and this is float64"),
         ("a[b[0]] = a[0]", "an index is int64, and this is float64"),
         ("x, y = load4_f32(a, 0)", "expected 2, got 4"),
         ("a[0] = load4_f32(a, 0)", "float32 is expected, and this is UniTuple"),
         ("x = shared_f32(d0)", "the size of shared memory is a number"),
+        ("a[0] = f32_warp_add(a[0], d0)", "the mask of a fold is a number"),
         ("a[0] = f32(d0[0])", "(?s)getitem.int64"),
         ("a[0] = f32(999999999999999999999)", "no type has this number"),
     ],
 )
 def test_types_that_do_not_go_together_are_refused(body: str, why: str) -> None:
-    from dfc_target_cuda.code.device_functions import kernel_code  # which loads numba: not with all that is collected
 
     with pytest.raises(CodeGenerationError, match=why):
         kernel_code(key(body, ("f32", "f64", "u64"), 1), "compute_80")
 
 
-def test_products_of_i64_wrap_and_are_compared_as_they_wrapped() -> None:
+def test_values_of_i64_wrap_and_are_compared_as_they_wrapped() -> None:
     """A compiler that may assume that sums stay within their type says that x + 1 is above x."""
     x, out = np.array([2**63 - 1, 2**62, 5], np.int64), np.zeros(9, np.int64)
-    body = """for i in range(3):
-    b[i * 3] = i64(a[i] + 1)
-    b[i * 3 + 1] = i64(a[i] * 4)
-    b[i * 3 + 2] = i64(i64(a[i] + 1) > a[i])"""
+    lines = ("b[i * 3] = more", "b[i * 3 + 1] = i64_mul(a[i], 4)", "b[i * 3 + 2] = i64(more > a[i])")
+    body = each("3", "more = i64_add(a[i], 1)", *lines)
     run(body, [x, out])
     assert out.tolist() == [-(2**63), -4, 0, 2**62 + 1, 0, 1, 6, 20, 1]
-    plain = "b[0] = i64(a[0] + 1)\nb[1] = i64(a[0] * 4)\nb[2] = i64(-a[0])\nb[3] = i64(a[0] - 1)"
-    assert " nsw " not in "".join(host_modules(key(plain, ("i64", "i64"))))
+    plain = "b[0] = i64_add(a[0], 1)\nb[1] = i64_mul(a[0], 4)\nb[2] = i64_neg(a[0])\nb[3] = i64_sub(a[0], 1)"
+    assert " nsw " not in host_module(key(plain, ("i64", "i64")))
 
 
 def test_an_index_stays_within_its_type() -> None:
     """So that the compiler knows how often a loop runs that goes on by such steps."""
-    text = "".join(host_modules(key("b[thread() * 4 + 1 - block_index()] = a[0]", ("i64", "i64"))))
+    text = host_module(key("b[thread() * 4 + 1 - block_index()] = a[0]", ("i64", "i64")))
     assert all(f"{name} nsw i64" in text for name in ("add", "sub", "mul"))
 
 
@@ -224,9 +180,9 @@ def awkward(name: str, count: int, seed: int) -> np.ndarray:
     return made
 
 
-PUBLIC = {
-    *(
-        [
+PUBLIC = frozenset(
+    (
+        *(
             "exp",
             "log",
             "log1p",
@@ -240,41 +196,55 @@ PUBLIC = {
             "is_finite",
             "minimum",
             "maximum",
-            "sign",
-            "neg",
-            "abs",
-            "mod",
-            "floordiv",
-        ]
-    ),
-    *(["shift_left", "shift_right", "above", "below", "load", "store", "round"]),
-}
-"""What means something for any numbers; other functions of the prelude are reached through these."""
+        ),
+        *("sign", "neg", "abs", "mod", "floordiv", "shift_left", "shift_right", "above", "below"),
+        *("load", "store", "round"),
+    )
+)
+"""What means something for any numbers; other functions of the library are reached through these."""
 
 
 def public(name: str) -> bool:
     return name.startswith(("to_", "philox_normal_", "philox_uniform_")) or name.split("_", 1)[1] in PUBLIC
 
 
+def kind_of(dtype: DType) -> str:
+    return "boolean" if dtype.is_bool else dtype.name
+
+
+def signatures() -> Iterator[tuple[str, list[str], list[str]]]:
+    """(name, types of the operands, types of the results) of functions and of primitive instructions."""
+    for function in library().values():
+        if public(function.name):
+            operands = [kind_of(parameter.dtype) for parameter in function.parameters]
+            yield function.name, operands, [kind_of(dtype) for dtype in function.result_types]
+    for dtype in REGISTERS:
+        for name in sorted(PRIMITIVES):
+            for count in (1, 2, 3):
+                result = BOOL if name in COMPARISONS else dtype
+                text = f"{kind_of(dtype)}_{name}"
+                if fits(name, [dtype] * count, result) and text in names() and text not in library():
+                    yield text, [kind_of(dtype)] * count, [kind_of(result)]
+        yield f"{kind_of(dtype)}_select", ["boolean", *[kind_of(dtype)] * 2], [kind_of(dtype)]
+
+
+FUNCTIONS = list(signatures())
+
+
 @pytest.mark.parametrize("part", few(range(8), 2))
-def test_functions_of_the_prelude_have_the_bits_of_their_text(part: int) -> None:
-    functions = [name for name in prelude.definitions() if public(name)]
-    assert len(functions) > 150
-    for name in functions[part::8]:
-        definition = prelude.definitions()[name]
-        result = definition.returns
-        kinds = [each.annotation.id for each in definition.args.args]
-        results = [each.id for each in (result.elts if isinstance(result, ast.Tuple) else [result])]
+def test_functions_have_the_bits_of_the_simulation(part: int) -> None:
+    assert len(FUNCTIONS) > 300
+    for name, kinds, results in FUNCTIONS[part::8]:
         arrays = [awkward(kind, 60, number) for number, kind in enumerate(kinds)]
         outputs = [np.zeros(60, MEMORY.get(kind, np.uint8)) for kind in results]
         memory = [f"{letter}[i]" for letter in "abcdefgh"]
         given = [f"boolean({each})" if kind == "boolean" else each for each, kind in zip(memory, kinds, strict=False)]
-        names = [f"r{number}" for number in range(len(results))]
-        lines = [f"    {', '.join(names)} = {name}({', '.join(given)})"]
+        named = [f"r{number}" for number in range(len(results))]
+        lines = [f"{', '.join(named)} = {name}({', '.join(given)})"]
         for number, kind in enumerate(results):
             value = f"u8(r{number})" if kind == "boolean" else f"r{number}"
-            lines.append(f"    {memory[len(kinds) + number]} = {value}")
-        body = "\n".join(["for i in range(d0):", *lines])
+            lines.append(f"{memory[len(kinds) + number]} = {value}")
+        body = each("d0", *lines)
         run(body, [*arrays, *outputs], 60)
         python = [output.copy() for output in outputs]
         with np.errstate(all="ignore"):
@@ -286,6 +256,6 @@ def test_functions_of_the_prelude_have_the_bits_of_their_text(part: int) -> None
 def simulated(body: str, arrays: list[np.ndarray], size: int) -> None:
     """As Python."""
     text = key(body, tuple(f"{array.dtype.kind}{8 * array.itemsize}" for array in arrays), 1)
-    names = dict(simulated_names(4))
-    define(text.source, "<a text>", names)
-    names["kernel"](*arrays, size, np.zeros(3, np.int64))
+    known = dict(simulated_names(4))
+    define(text.source, "<a text>", known)
+    known["kernel"](*arrays, size, np.zeros(3, np.int64))

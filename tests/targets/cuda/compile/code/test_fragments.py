@@ -1,7 +1,7 @@
-"""PTX of kernel texts: compiled once, kept with the prelude functions that were compiled for it."""
+"""PTX of kernel texts: compiled once, and kept."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,28 +17,24 @@ TEXTS = [
 OFF = DiskCache(None)
 
 
-def counted(made: list[TextKey], functions: Sequence[str] = ()) -> Fragments:
-    """Compiles to what names the text; each text needs these functions."""
+def counted(made: list[TextKey]) -> Fragments:
+    """Compiles to what names the text."""
 
-    def compile_texts(
-        keys: Sequence[TextKey], architecture: str, known: Mapping[str, bytes], at_once: int
-    ) -> tuple[list[str], dict[str, bytes]]:
+    def compile_texts(keys: Sequence[TextKey], architecture: str, at_once: int) -> list[str]:
         assert at_once >= 1
         made.extend(keys)
-        new = {name: f"{architecture} {name}".encode() for name in functions if name not in known}
-        assert all(code == f"{architecture} {name}".encode() for name, code in known.items())
-        return [f"{architecture} {TEXTS.index(key) if key in TEXTS else key} {sorted(new)}" for key in keys], new
+        return [f"{architecture} {TEXTS.index(key) if key in TEXTS else key}" for key in keys]
 
-    return Fragments(compile_texts, lambda source: functions)
+    return Fragments(compile_texts)
 
 
 def test_each_text_is_compiled_once() -> None:
     made: list[TextKey] = []
     fragments = counted(made)
     assert fragments.get([TEXTS[1], TEXTS[0], TEXTS[1]], "compute_80", OFF, "", at_once=1) == [
-        "compute_80 1 []",
-        "compute_80 0 []",
-        "compute_80 1 []",
+        "compute_80 1",
+        "compute_80 0",
+        "compute_80 1",
     ]
     fragments.get([TEXTS[0]], "compute_80", OFF, "")
     fragments.get([TEXTS[0]], "compute_90", OFF, "")
@@ -48,8 +44,8 @@ def test_each_text_is_compiled_once() -> None:
 def test_a_cache_serves_the_same_text_architecture_and_compiler_only(tmp_path: Path) -> None:
     made: list[TextKey] = []
     cache = DiskCache(tmp_path)
-    assert counted(made).get(TEXTS[:2], "compute_80", cache, "v1") == ["compute_80 0 []", "compute_80 1 []"]
-    assert counted(made).get(TEXTS[:3], "compute_80", cache, "v1") == [f"compute_80 {n} []" for n in range(3)]
+    assert counted(made).get(TEXTS[:2], "compute_80", cache, "v1") == ["compute_80 0", "compute_80 1"]
+    assert counted(made).get(TEXTS[:3], "compute_80", cache, "v1") == [f"compute_80 {n}" for n in range(3)]
     assert made == TEXTS[:3]
     for key, architecture, compiler in ((TEXTS[0], "compute_90", "v1"), (TEXTS[0], "compute_80", "v2")):
         made.clear()
@@ -63,23 +59,12 @@ def test_a_cache_serves_the_same_text_architecture_and_compiler_only(tmp_path: P
         assert made == [changed], name
 
 
-def test_prelude_functions_are_compiled_once_for_all_texts(tmp_path: Path) -> None:
-    cache, both = DiskCache(tmp_path), ["f32_exp", "f32_log"]
-    first = counted([], both)
-    assert first.get(TEXTS[:1], "compute_80", cache, "v1") == ["compute_80 0 ['f32_exp', 'f32_log']"]
-    assert first.get(TEXTS[1:2], "compute_80", cache, "v1") == ["compute_80 1 []"]
-    assert counted([], both).get(TEXTS[2:3], "compute_80", cache, "v1") == ["compute_80 2 []"]
-    for architecture, compiler in (("compute_90", "v1"), ("compute_80", "v2"), ("compute_75", "")):
-        (text,) = counted([], both).get(TEXTS[3:4], architecture, cache, compiler)
-        assert text == f"{architecture} 3 ['f32_exp', 'f32_log']"
-
-
 def test_what_fails_is_not_kept(tmp_path: Path) -> None:
-    def fail(*_: object) -> tuple[list[str], dict[str, bytes]]:
+    def fail(*_: object) -> list[str]:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        Fragments(fail, lambda source: []).get(TEXTS[:1], "compute_80", DiskCache(tmp_path), "v1")
+        Fragments(fail).get(TEXTS[:1], "compute_80", DiskCache(tmp_path), "v1")
     assert list(tmp_path.iterdir()) == []
 
 

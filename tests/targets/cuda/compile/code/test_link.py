@@ -51,4 +51,4 @@ def test_a_kernel_has_one_entry() -> None:
 def test_what_the_linker_refuses_is_an_error_with_its_words() -> None:
     pytest.importorskip("cuda.bindings.nvjitlink")
     with pytest.raises(CodeGenerationError, match="nvJitLink refuses the generated code"):
-        link([b"nonsense"], "compute_80")
+        link(b"nonsense", "compute_80")

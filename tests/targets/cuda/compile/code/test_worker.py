@@ -12,7 +12,6 @@ from dfc_runtime.errors import UnsupportedError
 from dfc_target_cuda.code import compiler_process
 from dfc_target_cuda.code.compiler_process import begun, compile_texts
 from dfc_target_cuda.code.fragments import TextKey
-from dfc_target_cuda.code.worker import needed
 from tests.support.warm_compiler import WarmProcess, needs_numba
 
 pytestmark = needs_numba
@@ -30,46 +29,38 @@ def key(body: str) -> TextKey:
     return TextKey(f"def kernel(a, error):\n    {body}\n", ("f32",), 0, False, 32)
 
 
-ADD, EXP = key("a[thread()] = f32(a[0] + f32(2))"), key("a[thread()] = f32_exp(a[0])")
+ADD, EXP = key("a[thread()] = f32_add(a[0], f32(2))"), key("a[thread()] = f32_exp(a[0])")
 
 
-def test_a_text_needs_what_it_calls_and_what_that_calls() -> None:
-    assert needed(ADD.source) == []
-    names = needed(EXP.source)
-    assert names == sorted(names) and {"f32_exp", "f32_scale"} <= set(names)
-    assert "f64_exp" not in names and "f32_fma" not in names, "not of the prelude's text"
-
-
-def test_code_is_the_same_in_company_and_with_known_functions() -> None:
-    (alone,), library = compile_texts([EXP], "compute_80", {}, 1)
-    assert sorted(library) == needed(EXP.source)
-    texts = [key(f"a[thread()] = f32(a[0] + f32({number}))") for number in range(12)]
-    several, more = compile_texts([*texts, EXP], "compute_80", library, 2)
-    assert several[-1] == alone and not more
-    assert compile_texts(texts[::-1], "compute_80", {}, 2)[0] == several[-2::-1]
+def test_code_is_the_same_in_company() -> None:
+    (alone,) = compile_texts([EXP], "compute_80", 1)
+    texts = [key(f"a[thread()] = f32_add(a[0], f32({number}))") for number in range(12)]
+    several = compile_texts([*texts, EXP], "compute_80", 2)
+    assert several[-1] == alone
+    assert compile_texts(texts[::-1], "compute_80", 2) == several[-2::-1]
 
 
 def test_what_configures_numba_decides_on_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nor does it matter whether the process is one that has compiled nothing before."""
-    expected = compile_texts([ADD], "compute_80", {}, 1)
+    expected = compile_texts([ADD], "compute_80", 1)
     monkeypatch.setattr(compiler_process, "CompilerProcess", CompilerProcess)
     for name, value in (("NUMBA_ENABLE_CUDASIM", "1"), ("NUMBA_OPT", "0"), ("PYTHONHASHSEED", "7")):
         monkeypatch.setenv(name, value)
     (tmp_path / ".numba_config.yaml").write_text("opt: 0\n")
     monkeypatch.chdir(tmp_path)
-    assert compile_texts([ADD], "compute_80", {}, 1) == expected
+    assert compile_texts([ADD], "compute_80", 1) == expected
 
 
 def test_the_first_wrong_text_is_the_one_reported() -> None:
     wrong = [key(f"a[0] = {value}") for value in ("i64(1)", "u64(longer_than_the_others)", "1.0")]
     with pytest.raises(CodeGenerationError, match="float32 is expected, and this is int64"):
-        compile_texts([ADD, wrong[0], wrong[2]], "compute_80", {}, 2)
+        compile_texts([ADD, wrong[0], wrong[2]], "compute_80", 2)
     with pytest.raises(CodeGenerationError, match="not a name of the prelude: longer_than_the_others"):
-        compile_texts([ADD, wrong[1], wrong[0]], "compute_80", {}, 2)
+        compile_texts([ADD, wrong[1], wrong[0]], "compute_80", 2)
 
 
 def test_a_missing_library_is_an_answer_that_becomes_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    request = {"texts": [], "known": {}, "at_once": 1}
+    request = {"texts": [], "at_once": 1}
     program = f"""import io, sys
 sys.modules["cuda.bindings.nvjitlink"] = None
 from dfc_target_cuda.code import worker
@@ -82,19 +73,18 @@ print(replies.getvalue().decode())
     assert "nvjitlink" in answer["missing"]
     monkeypatch.setattr(WarmProcess, "ask", lambda *_: done.stdout.encode())
     with pytest.raises(UnsupportedError, match=r"E1004.*nvjitlink.*pip install 'dfc\[cuda\]'"):
-        compile_texts([ADD], "compute_80", {}, 1)
+        compile_texts([ADD], "compute_80", 1)
 
 
 @pytest.mark.usefixtures("cold")
 def test_a_worker_that_breaks_is_told_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler_process, "WORKER", "no_such_module")
     with pytest.raises(CodeGenerationError, match=r"ended with 1: .*No module named no_such_module"):
-        compile_texts([ADD], "compute_80", {}, 1)
+        compile_texts([ADD], "compute_80", 1)
 
 
 def test_an_answer_to_no_texts_is_empty() -> None:
-    (ptx, library) = compile_texts([], "compute_80", {}, 1)
-    assert (ptx, library) == ([], {})
+    assert compile_texts([], "compute_80", 1) == []
 
 
 @pytest.mark.usefixtures("cold")
@@ -108,12 +98,12 @@ def test_a_process_that_began_before_is_asked_and_one_that_is_not_asked_ends(mon
 
     monkeypatch.setattr(CompilerProcess, "__init__", count)
     with begun("compute_80"), begun("compute_90"):
-        (ptx,), _ = compile_texts([ADD], "compute_80", {}, 1)
+        (ptx,) = compile_texts([ADD], "compute_80", 1)
         assert ".target sm_80" in ptx and len(processes) == 2
         ends = [one._process.poll() for one in processes]
         assert ends == [0, None]
     assert processes[1]._process.poll() == -9 and not Path(processes[1]._folder.name).exists()
     monkeypatch.setattr(compiler_process, "WORKER", "no_such_module")
     with pytest.raises(CodeGenerationError):
-        compile_texts([ADD], "compute_80", {}, 1)
+        compile_texts([ADD], "compute_80", 1)
     assert len(processes) == 3, "none is asked twice"

@@ -1,4 +1,4 @@
-"""The primitives of the prelude on the device: functions of numba.cuda with instructions of their own.
+"""The names of the prelude on the device: functions of numba.cuda with instructions of their own.
 
 Assumes numba-cuda (the extra `cuda`); only what makes code for devices imports this. Guarantees one instruction or a
 few each: 16-byte accesses are vector instructions, shared memory is addressed as such, nothing throws and nothing
@@ -8,11 +8,26 @@ checks bounds. Square root, division and conversions round once; subnormal numbe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
+from itertools import product
 from typing import Any
 
-from dfc.kernels.math_coefficients import TWO_OVER_PI_WORDS
+from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, DType
+from dfc.kernels.primitives import (
+    COMPARISONS,
+    FLOAT_BINARY,
+    INTEGER_BINARY,
+    LOGIC,
+    PRIMITIVES,
+    WIDE_BINARY,
+    WIDE_UNARY,
+    fits,
+)
+from dfc.lower.legalise.library import REGISTERS, library
+from dfc.lower.legalise.meaning import meaning
 from dfc_target_cuda.kernels.prelude.access import vector_load, vector_store, word_functions
+from dfc_target_cuda.kernels.prelude.function_code import called, device_function
 from dfc_target_cuda.kernels.prelude.intrinsics import (
     LONG,
     TYPES,
@@ -25,22 +40,24 @@ from dfc_target_cuda.kernels.prelude.intrinsics import (
     types,
     with_parameters,
 )
+from dfc_target_cuda.kernels.prelude.primitive_code import primitive
 from dfc_target_cuda.kernels.prelude.tensor import tensor_functions
 
 RequireLiteralValue: Any = import_module("numba.cuda.core.errors").RequireLiteralValue
 
-_I64, _U64 = types.int64, types.uint64
-_HALF = ir.HalfType()
+_I64 = types.int64
 _SHARED = 3
-_CONSTANT = 4
-_FORMATS = {"f32": (ir.FloatType(), WORD, "i32", "f"), "f64": (ir.DoubleType(), LONG, "i64", "d")}
+_OF_FUNCTIONS = INTEGER_BINARY - FLOAT_BINARY | WIDE_UNARY | WIDE_BINARY | {"convert", "bits", "multiply_add"}
+"""Primitives that no kernel has by themselves, or under another name."""
 
 
-def primitives() -> dict[str, Any]:
-    """Every name of the prelude that is not defined by its text."""
+@cache
+def names() -> dict[str, Any]:
+    """Every name that a text may use."""
     names: dict[str, Any] = {**TYPES, "boolean": _truth(), "inf": float("inf"), "nan": float("nan")}
     names |= {name: _special(register) for name, register in _REGISTERS.items()}
-    return names | _barriers() | _floating() | _whole() | _memory() | _shuffles() | tensor_functions()
+    names |= {name: device_function(function) for name, function in library().items()}
+    return names | _barriers() | _arithmetic() | _indices() | _memory() | _shuffles() | tensor_functions()
 
 
 # --- where a thread is
@@ -80,49 +97,28 @@ def _barriers() -> dict[str, Any]:
 # --- arithmetic
 
 
-def _floating() -> dict[str, Any]:
-    functions: dict[str, Any] = {}
-    for name, (real, integer, integer_name, letter) in _FORMATS.items():
-        functions |= _float_functions(name, real, integer, integer_name, letter)
-    half = fixed(
-        "f16_load", types.float32(types.uint16), lambda c, b, a: b.fpext(b.bitcast(a[0], _HALF), ir.FloatType())
-    )
-    narrow = fixed(
-        "f16_store", types.uint16(types.float32), lambda c, b, a: b.bitcast(b.fptrunc(a[0], _HALF), ir.IntType(16))
-    )
-    return functions | {"f16_load": half, "f16_store": narrow}
-
-
-def _float_functions(name: str, real: Any, integer: Any, integer_name: str, letter: str) -> dict[str, Any]:
-    value, bits = TYPES[name], TYPES[integer_name]
-
-    def calling(count: int, target: str) -> Any:
-        return fixed(target, value(*[value] * count), lambda c, b, a: call(b, target, real, a))
-
-    suffix = f"f{32 if letter == 'f' else 64}"
-    return {
-        **{f"{name}_{each}": calling(1, f"llvm.{each}.{suffix}") for each in ("floor", "ceil", "trunc")},
-        f"{name}_round": calling(1, f"llvm.nvvm.round.{letter}"),
-        f"{name}_abs": calling(1, f"llvm.nvvm.fabs.{letter}"),
-        f"{name}_sqrt": calling(1, f"llvm.nvvm.sqrt.rn.{letter}"),
-        f"{name}_copysign": calling(2, f"llvm.copysign.{suffix}"),
-        f"{name}_fma": calling(3, f"llvm.fma.{suffix}"),
-        f"{name}_bits": fixed("bits", bits(value), lambda c, b, a: b.bitcast(a[0], integer)),
-        f"{name}_from_bits": fixed("from_bits", value(bits), lambda c, b, a: b.bitcast(a[0], real)),
-    }
-
-
-def _whole() -> dict[str, Any]:
-    def zeros(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        return call(builder, "llvm.ctlz.i64", LONG, [arguments[0], ir.Constant(ir.IntType(1), 0)])
-
-    high = fixed("high", _U64(_U64, _U64), lambda c, b, a: call(b, "llvm.nvvm.mulhi.ull", LONG, a))
+def _arithmetic() -> dict[str, Any]:
+    """`T_add(x, y)` and so on: the primitive instructions that kernels have by themselves, each of one type."""
     functions = {
-        "mul_high_u64": high,
-        "leading_zeros_u64": fixed("zeros", _I64(_U64), zeros),
-        "two_over_pi_word": _table(),
+        f"{_name(kind)}_{name}": _primitive(name, [kind] * count, result)
+        for kind, name, count in product(REGISTERS, sorted(PRIMITIVES - _OF_FUNCTIONS), (1, 2, 3))
+        for result in ([BOOL] if name in COMPARISONS else [kind])
+        if fits(name, [kind] * count, result)
     }
-    return functions | _divisions() | {"min": _extreme("<"), "max": _extreme(">")}
+    functions |= {f"{_name(kind)}_select": _primitive("select", [BOOL, kind, kind], kind) for kind in REGISTERS}
+    for real, bits in ((F32, I32), (F64, I64)):
+        functions[f"{real}_bits"] = _primitive("bits", [real], bits)
+        functions[f"{real}_from_bits"] = _primitive("bits", [bits], real)
+    return functions | {"both": _primitive("and", [BOOL, BOOL], BOOL)}
+
+
+def _primitive(name: str, operands: Sequence[DType], result: DType) -> Any:
+    signature = TYPES[_name(result)](*(TYPES[_name(one)] for one in operands))
+    return fixed(name, signature, lambda c, b, a: primitive(b, name, a, operands[0], result))
+
+
+def _name(dtype: DType) -> str:
+    return "boolean" if dtype.is_bool else dtype.name
 
 
 def _truth() -> Any:
@@ -139,18 +135,12 @@ def _truth() -> Any:
     return with_parameters("boolean", 1, typing)
 
 
-def _extreme(order: str) -> Any:
-    """`min`, `max` of indices."""
+def _indices() -> dict[str, Any]:
+    """`min`, `max` of i64; `quotient`, `remainder` of those that are not negative, by what is above 0; with `32` both
+    surely fit into 31 bits."""
 
-    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        x, y = arguments
-        return builder.select(builder.icmp_signed(order, x, y), x, y)
-
-    return fixed("extreme", _I64(_I64, _I64), emit)
-
-
-def _divisions() -> dict[str, Any]:
-    """Of i64 that are not negative, by what is above 0; with `32` both surely fit into 31 bits."""
+    def extreme(order: str) -> Any:
+        return fixed("extreme", _I64(_I64, _I64), lambda c, b, a: b.select(b.icmp_signed(order, *a), *a))
 
     def narrow(divide: str) -> Emit:
         def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
@@ -159,26 +149,11 @@ def _divisions() -> dict[str, Any]:
 
         return emit
 
-    functions: dict[str, Any] = {}
+    functions: dict[str, Any] = {"min": extreme("<"), "max": extreme(">")}
     for name, divide in (("quotient", "udiv"), ("remainder", "urem")):
         functions[name] = fixed(name, _I64(_I64, _I64), lambda c, b, a, d=divide: getattr(b, d)(*a))
         functions[f"{name}32"] = fixed(name, _I64(_I64, _I64), narrow(divide))
     return functions
-
-
-def _table() -> Any:
-    """Bits of 2 / pi, 32 to a word behind two words of zeros, in constant memory."""
-    kind = ir.ArrayType(LONG, len(TWO_OVER_PI_WORDS) + 2)
-
-    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        table = builder.module.globals.get("two_over_pi_words")
-        if table is None:
-            table = ir.GlobalVariable(builder.module, kind, "two_over_pi_words", addrspace=_CONSTANT)
-            table.linkage, table.global_constant, table.align = "internal", True, 8
-            table.initializer = ir.Constant(kind, [0, 0, *TWO_OVER_PI_WORDS])
-        return builder.load(builder.gep(table, [ir.Constant(WORD, 0), arguments[0]]))
-
-    return fixed("word", _U64(_I64), emit)
 
 
 # --- memory
@@ -194,9 +169,38 @@ def _memory() -> dict[str, Any]:
             functions[f"load{lanes}_{name}"] = vector_load(TYPES[name], lanes, 16 * lanes // most)
             functions[f"store{lanes}_{name}"] = vector_store(TYPES[name], lanes, 16 * lanes // most)
         functions[f"shared_{name}"] = _shared(name)
+        functions |= {f"{name}_load_if": _load_if(TYPES[name]), f"{name}_store_if": _store_if(TYPES[name])}
     functions |= {f"atomic_add_{name}": _atomic_add(TYPES[name]) for name in ("u32", "i64")}
     functions |= word_functions()
     return functions | {"report": _report(), **{f"{name}_pointer": _view(name) for name in ELEMENTS}}
+
+
+def _load_if(element: Any) -> Any:
+    """`T_load_if(p, i, test, otherwise)`: nothing is read where the test fails."""
+
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+        pointer, index, test, otherwise = arguments
+        before = builder.block
+        with builder.if_then(test):
+            value = builder.load(builder.gep(pointer, [index]))
+            inside = builder.block
+        merged = builder.phi(value.type)
+        merged.add_incoming(otherwise, before)
+        merged.add_incoming(value, inside)
+        return merged
+
+    return fixed("load_if", element(types.CPointer(element), _I64, types.boolean, element), emit)
+
+
+def _store_if(element: Any) -> Any:
+    """`T_store_if(p, i, value, test)`."""
+
+    def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> None:
+        pointer, index, value, test = arguments
+        with builder.if_then(test):
+            builder.store(value, builder.gep(pointer, [index]))
+
+    return fixed("store_if", types.void(types.CPointer(element), _I64, element, types.boolean), emit)
 
 
 def _shared(name: str) -> Any:
@@ -260,36 +264,70 @@ def _report() -> Any:
 
 # --- between the lanes of a warp
 
+_FOLDS = ("add", "mul", "minimum", "maximum", "and", "or")
+
 
 def _shuffles() -> dict[str, Any]:
     functions: dict[str, Any] = {}
-    for name, element in TYPES.items():
-        functions[f"shuffle_xor_{name}"] = _shuffle("bfly", element)
-        functions[f"shuffle_{name}"] = _shuffle("idx", element)
+    for dtype in REGISTERS:
+        name = _name(dtype)
+        functions[f"shuffle_xor_{name}"] = _shuffle("bfly", TYPES[name])
+        functions[f"shuffle_{name}"] = _shuffle("idx", TYPES[name])
+        for step in _FOLDS:
+            if not (dtype.is_bool and step not in LOGIC) and not (dtype.is_float and step in LOGIC):
+                functions[f"{name}_warp_{step}"] = _fold(step, dtype)
     return functions
+
+
+def _fold(name: str, dtype: DType) -> Any:
+    """`T_warp_NAME(x, mask)`: lanes whose numbers differ in bits up to that of `mask`, which is a number of the text,
+    fold their values. All have the same afterwards (but for the sign of a zero that is the minimum or maximum): the
+    steps are the same from both sides."""
+    element, step = TYPES[_name(dtype)], meaning(name, [dtype, dtype], dtype)
+
+    def typing(_: Any, x: Any, mask: Any) -> Any:
+        if not isinstance(mask, types.IntegerLiteral):
+            raise RequireLiteralValue("the mask of a fold is a number")
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+            kept, distance = arguments[0], mask.literal_value
+            while distance > 0:
+                other = _exchanged(builder, "bfly", kept, ir.Constant(WORD, distance))
+                sides = [other, kept] if name in ("minimum", "maximum") else [kept, other]
+                (kept,) = called(builder, step, sides)
+                distance //= 2
+            return kept
+
+        return element(element, mask), generate
+
+    return with_parameters(f"{_name(dtype)}_warp_{name}", 2, typing)
 
 
 def _shuffle(mode: str, element: Any) -> Any:
     """`shuffle_xor_T(value, mask)` and `shuffle_T(value, lane)`: a value of another lane; all lanes take part."""
 
     def emit(context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
-        value, lane = arguments[0], builder.trunc(arguments[1], WORD)
-        kind = value.type
-        width = {"float": 32, "double": 64}.get(str(kind)) or kind.width
-        bits = builder.bitcast(value, ir.IntType(width)) if isinstance(kind, ir.FloatType | ir.DoubleType) else value
-        if width == 64:
-            parts = [builder.trunc(bits, WORD), builder.trunc(builder.lshr(bits, ir.Constant(LONG, 32)), WORD)]
-        else:
-            parts = [bits if width == 32 else builder.zext(bits, WORD)]
-        moved = [_exchange(builder, mode, part, lane) for part in parts]
-        if width == 64:
-            high = builder.shl(builder.zext(moved[1], LONG), ir.Constant(LONG, 32))
-            whole = builder.or_(builder.zext(moved[0], LONG), high)
-        else:
-            whole = moved[0] if width == 32 else builder.trunc(moved[0], ir.IntType(width))
-        return builder.bitcast(whole, kind)
+        return _exchanged(builder, mode, arguments[0], builder.trunc(arguments[1], WORD))
 
     return fixed("shuffle", element(element, _I64), emit)
+
+
+def _exchanged(builder: Any, mode: str, value: Any, lane: Any) -> Any:
+    """A value of any type, by words."""
+    kind = value.type
+    width = {"float": 32, "double": 64}.get(str(kind)) or kind.width
+    bits = builder.bitcast(value, ir.IntType(width)) if isinstance(kind, ir.FloatType | ir.DoubleType) else value
+    if width == 64:
+        parts = [builder.trunc(bits, WORD), builder.trunc(builder.lshr(bits, ir.Constant(LONG, 32)), WORD)]
+    else:
+        parts = [bits if width == 32 else builder.zext(bits, WORD)]
+    moved = [_exchange(builder, mode, part, lane) for part in parts]
+    if width == 64:
+        high = builder.shl(builder.zext(moved[1], LONG), ir.Constant(LONG, 32))
+        whole = builder.or_(builder.zext(moved[0], LONG), high)
+    else:
+        whole = moved[0] if width == 32 else builder.trunc(moved[0], ir.IntType(width))
+    return builder.bitcast(whole, kind)
 
 
 def _exchange(builder: Any, mode: str, value: Any, lane: Any) -> Any:

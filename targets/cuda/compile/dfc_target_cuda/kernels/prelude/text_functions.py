@@ -4,10 +4,10 @@ Assumes nothing of a text. Guarantees that what is not of that grammar is refuse
 function reaches no name but those it is given, and that nothing of a text runs when it is read: a function is made of
 the code object that Python's compiler makes of its `def`, and of nothing else.
 
-    function   := def NAME(NAME [: TYPE], ...) [-> TYPE | -> (TYPE, ...)]: statement ...
-    statement  := NAME = value | NAME, ... = call or values | memory[value] = value | call | return [values]
-                | if value: ... [else: ...] | while value: ... | for NAME in range(value): ...
-    value      := NAME | number | value OPERATOR value | value if value else value | memory[value] | call
+    function   := def NAME(NAME, ...): statement ...
+    statement  := NAME = value | NAME, ... = call | memory[value] = value | call | return
+                | if value: ... [else: ...] | while value: ...
+    value      := NAME | number | value OPERATOR value | not value | -value | memory[value] | call
     memory     := NAME | call
     call       := NAME(value, ...)
 """
@@ -22,19 +22,17 @@ from typing import Any, NoReturn
 
 from dfc.kernels.errors import CodeGenerationError
 
-BUILTINS = frozenset(("range", "min", "max"))
+BUILTINS = frozenset(("min", "max"))
 """What Python itself gives to a text."""
 
 _PYTHON = threading.Lock()
 """Held while Python makes or takes a syntax tree: two threads that do it at once can disturb each other's count of
 recursions (`SystemError: AST constructor recursion depth mismatch`)."""
 
-_VALUES = (ast.Name, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.BoolOp)
-_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
-_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift, ast.And, ast.Or)
-_SIGNS = (ast.USub, ast.Not, ast.Invert)
+_VALUES = (ast.Name, ast.BinOp, ast.UnaryOp, ast.Load, ast.Store, ast.If, ast.While)
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.BitAnd, ast.LShift, ast.RShift, ast.USub, ast.Not)
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
-_ALLOWED = frozenset((*_VALUES, *_OPERATORS, *_BITS, *_SIGNS, *_ORDERS, ast.Load, ast.Store))
+_ALLOWED = frozenset((*_VALUES, *_OPERATORS, *_ORDERS))
 """Allowed wherever they stand; nine of ten nodes are of these classes."""
 
 
@@ -59,58 +57,35 @@ def functions(definitions: list[ast.FunctionDef], file: str, names: dict[str, An
     return {code.co_name: FunctionType(code, names, code.co_name) for code in codes}
 
 
-def called(definition: ast.FunctionDef) -> set[str]:
-    """The names that a function calls."""
-    calls = (node for node in ast.walk(definition) if isinstance(node, ast.Call))
-    return {call.func.id for call in calls if isinstance(call.func, ast.Name)}
-
-
 def check(definition: ast.FunctionDef, names: Mapping[str, Any] | set[str]) -> None:
     """Refuses what is not of the grammar, and names that are neither the text's own nor of `names`."""
-    _check_signature(definition)
+    parameters = definition.args
+    if parameters.posonlyargs or parameters.kwonlyargs or parameters.vararg or parameters.kwarg or parameters.defaults:
+        _refuse(definition, "parameters are plain names")
+    if definition.decorator_list:
+        _refuse(definition, "a function is not decorated")
     nodes = [node for statement in definition.body for node in ast.walk(statement)]
-    several = {id(part) for node in nodes for part in _lists(node)}
+    several = {id(one.targets[0]) for one in nodes if isinstance(one, ast.Assign)}
     for node in nodes:
-        if type(node) not in _ALLOWED and id(node) not in several:
+        if type(node) not in _ALLOWED and not (id(node) in several and isinstance(node, ast.Tuple)):
             _check_node(node)
     used_names = [node for node in nodes if isinstance(node, ast.Name)]
-    own = {argument.arg for argument in definition.args.args}
+    own = {argument.arg for argument in parameters.args}
     own |= {name.id for name in used_names if isinstance(name.ctx, ast.Store)}
     for name in used_names:
         if name.id not in own and name.id not in names and name.id not in BUILTINS:
             _refuse(name, "not a name of the prelude")
 
 
-def _lists(node: ast.AST) -> list[ast.expr]:
-    """Where several values may stand: on both sides of an assignment, and behind `return`."""
-    match node:
-        case ast.Assign(targets=[ast.Tuple() as names], value=value):
-            return [names, value] if isinstance(value, ast.Tuple) else [names]
-        case ast.Return(value=ast.Tuple() as values):
-            return [values]
-        case _:
-            return []
-
-
-def _check_signature(definition: ast.FunctionDef) -> None:
-    parameters = definition.args
-    if parameters.posonlyargs or parameters.kwonlyargs or parameters.vararg or parameters.kwarg or parameters.defaults:
-        _refuse(definition, "parameters are plain names")
-    if definition.decorator_list:
-        _refuse(definition, "a function is not decorated")
-
-
 def _check_node(node: ast.AST) -> None:
     """Refuses a node of a class that is allowed in some forms alone, or not at all."""
     match node:
-        case ast.Assign(targets=[ast.Name()]) | ast.Assign(targets=[ast.Subscript()]):
+        case ast.Assign(targets=[ast.Name() | ast.Subscript()]):
             return
-        case ast.Assign(targets=[ast.Tuple(elts=elements)]):
+        case ast.Assign(targets=[ast.Tuple(elts=elements)], value=ast.Call()):
             if not all(isinstance(one, ast.Name) for one in elements):
                 _refuse(node, "several values go to several names")
-        case ast.Expr(value=ast.Call()) | ast.If() | ast.While(orelse=[]) | ast.Return():
-            return
-        case ast.For(target=ast.Name(), iter=ast.Call(func=ast.Name(id="range"), args=[_]), orelse=[]):
+        case ast.Expr(value=ast.Call()) | ast.Return(value=None):
             return
         case ast.Call(func=ast.Name(), keywords=[]):
             if any(isinstance(one, ast.Starred) for one in node.args):

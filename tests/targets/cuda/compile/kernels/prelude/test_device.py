@@ -83,7 +83,7 @@ def test_blocks_know_where_they_are_and_add_up() -> None:
     body = """place = block_index() * block_size() + thread()
 a[place] = block_count() * 100 + place
 before = atomic_add_u32(b, 1, u32(3))
-if barrier_any(before == u32(0)):
+if barrier_any(u32_equal(before, u32(0))):
     a[place] = a[place] + 1000"""
     run(body, ("i64", "u32"), [a, b, error()], threads=4, blocks=3)
     assert a.tolist() == [300 + place + (1000 if place < 4 else 0) for place in range(12)]
