@@ -10,7 +10,7 @@ import pytest
 
 from dfc.ir.dtypes import F32, I32, I64
 from dfc.kernels.form import LoopKernel
-from dfc_target_cuda.kernels.kernel_text import SIMULATED
+from dfc.lower.threads.schedule import SIMULATED
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.simulated.numba_lanes import in_numba
 from tests.support.kernel_texts import run_text

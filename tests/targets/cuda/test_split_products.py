@@ -16,11 +16,11 @@ from dfc.driver.pipeline import optimise, scheduled
 from dfc.elaborate.build import build
 from dfc.ir.options import TargetOptions
 from dfc.kernels.form import ContractKernel
+from dfc.lower.threads.schedule import SIMULATED
 from dfc_driver_cuda import libcuda
 from dfc_driver_cuda.libraries import product_costs
 from dfc_driver_cuda.libraries.cublaslt import TYPES
 from dfc_target_cuda.kernels.kernel_code import kernel_code
-from dfc_target_cuda.kernels.kernel_text import SIMULATED
 from dfc_target_cuda.target import SIMULATOR
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, interpreted_text, program_of

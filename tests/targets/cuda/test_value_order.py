@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dfc.ir.dtypes import I32
-from dfc_target_cuda.kernels.kernel_text import SIMULATED
+from dfc.lower.threads.schedule import SIMULATED
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import run_text
 from tests.support.programs import Runner

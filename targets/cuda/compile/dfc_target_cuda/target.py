@@ -16,12 +16,13 @@ from dfc.bundle.target import CodeImage, Lowered
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.options import TargetOptions, unknown_variant
 from dfc.kernels.program import Program
+from dfc.lower.threads.schedule import DEVICE, SIMULATED
 from dfc_runtime.errors import UnsupportedError
 from dfc_target_cuda.code.assemble import Assembled, assemble_all, assembler_release
 from dfc_target_cuda.code.compile import prepared, ptx_module
 from dfc_target_cuda.code.compilers import compilers
 from dfc_target_cuda.kernels.kernel_code import KernelCode, kernel_code
-from dfc_target_cuda.kernels.kernel_text import DEVICE, SIMULATED, KernelText
+from dfc_target_cuda.kernels.kernel_text import KernelText
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from dfc_target_cuda.plan.call_report import call_report
 from dfc_target_cuda.plan.plan import plan_program

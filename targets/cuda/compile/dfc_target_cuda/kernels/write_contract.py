@@ -4,25 +4,24 @@ A block of threads takes one tile of the result after the other. Two blocks of d
 is read from memory while the sums of this one are made. Where few tiles have long sums, several blocks of threads take
 parts of a tile's depth; the last of them adds the partial sums in the order of the parts.
 
-Assumes a contraction that `tiling.tiled` accepts. Guarantees the order of `dfc.kernels.product_order` (chains of small
+Assumes a contraction that `tiles.tiled` accepts. Guarantees the order of `dfc.kernels.product_order` (chains of small
 matrices where tensor cores make them), whatever runs at the same time.
 """
 
 from __future__ import annotations
 
-from dfc.ir.dims import ONE, ZERO, Dim, dim, minimum
+from dfc.ir.dims import is_multiple
 from dfc.kernels.product_order import part_depth
-from dfc_target_cuda.kernels.kernel_text import ZEROED, Geometry, Schedule
-from dfc_target_cuda.kernels.tiling import Tiled, is_multiple
-from dfc_target_cuda.kernels.write_axes import NARROW, find_wide, split
+from dfc.lower.threads.schedule import ZEROED, Schedule
+from dfc.lower.threads.tiles import Tiled
+from dfc.lower.threads.wide import NARROW, find_wide
+from dfc_target_cuda.kernels.write_axes import split
 from dfc_target_cuda.kernels.write_body import BodyWriter
 from dfc_target_cuda.kernels.write_points import Lane, Point
 from dfc_target_cuda.kernels.write_tensor import TensorLoads, TensorSums
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 from dfc_target_cuda.kernels.write_tiles import FactorLoads, Sums
 from dfc_target_cuda.kernels.write_types import computing_type
-
-_MOST_BLOCKS = 1 << 20
 
 
 class ContractWriter:
@@ -34,30 +33,13 @@ class ContractWriter:
         self.a = loads(product, product.a, "a", lines, sizes)
         self.b = loads(product, product.b, "b", lines, sizes)
         self.sums = (TensorSums if product.tensor else Sums)(product, lines)
-        self.is_split = product.splits != ONE
-
-    # --- what a launch needs
-
-    def geometry(self) -> Geometry:
-        return Geometry(self.product.tiles * self.product.splits, 1, self.product.tiling.threads, _MOST_BLOCKS)
-
-    def workspace(self) -> Dim:
-        """Tickets of the tiles, and their partial sums."""
-        if not self.is_split:
-            return ZERO
-        needed = dim(ZEROED) + self.product.tiles * self.product.splits * self._partial_bytes()
-        return needed * minimum(self.product.splits - 1, ONE)
-
-    def _partial_bytes(self) -> int:
-        tiling = self.product.tiling
-        return tiling.m * tiling.n * self.product.kernel.accumulator.size
 
     def bounds_check(self) -> list[str]:
         """Does nothing after a fault: a whole block, or where blocks wait for each other not here but at the end."""
-        return [] if self.is_split else ["if barrier_any(error[0] != 0):", "    return"]
+        return [] if self.product.is_split else ["if barrier_any(error[0] != 0):", "    return"]
 
     def first_lines(self) -> list[str]:
-        ticket = ["ticket = shared_u32(1)"] if self.is_split else []
+        ticket = ["ticket = shared_u32(1)"] if self.product.is_split else []
         return ["t = thread()", *self.a.declare(), *self.b.declare(), *ticket]
 
     # --- the walk over tiles
@@ -76,7 +58,7 @@ class ContractWriter:
     def _item(self) -> None:
         lines, product, sizes = self.lines, self.product, self.sizes
         tile, part = "item", ""
-        if self.is_split:
+        if self.product.is_split:
             tile = lines.let(f"quotient(item, {sizes.text(product.splits)})", "tile")
             part = lines.let(f"remainder(item, {sizes.text(product.splits)})", "part")
         columns, rows = sizes.text(product.blocks_n), sizes.text(product.blocks_m)
@@ -89,7 +71,7 @@ class ContractWriter:
         self.b.start(column, outer)
         self.sums.clear()
         self._depth(part)
-        if not self.is_split:
+        if not self.product.is_split:
             return self._epilogue(outer, row, column)
         self._combine(tile, part)
         with lines.block("if last"):

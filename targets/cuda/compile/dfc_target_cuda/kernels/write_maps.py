@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from dfc.ir.dims import ZERO, Dim, dim
 from dfc.kernels.access import Bound
-from dfc_target_cuda.kernels.tiling import Factor, Tiled
+from dfc.lower.threads.tiles import Factor, Tiled
 from dfc_target_cuda.kernels.write_axes import split
 from dfc_target_cuda.kernels.write_points import AxisPosition, Point, both, linear
 from dfc_target_cuda.kernels.write_text import Lines, Sizes, total

@@ -11,55 +11,31 @@ element fails, which is reported, the prefixes from there on mean nothing.
 
 from __future__ import annotations
 
-from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, product
+from dfc.ir.dims import ONE
 from dfc.kernels.body import Number
-from dfc.kernels.scan_order import DISTANCES, SEGMENT, ScanOrder
-from dfc_target_cuda.kernels.kernel_text import Geometry, Schedule
-from dfc_target_cuda.kernels.write_axes import is_small, misfits, split
+from dfc.kernels.scan_order import DISTANCES, SEGMENT
+from dfc.lower.threads.scans import ScanLayout
+from dfc.lower.threads.wide import is_small
+from dfc_target_cuda.kernels.write_axes import split
 from dfc_target_cuda.kernels.write_body import BodyWriter
 from dfc_target_cuda.kernels.write_points import Point, both
-from dfc_target_cuda.kernels.write_teams import Team, power_of_two
+from dfc_target_cuda.kernels.write_teams import lane_of, point_of
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 from dfc_target_cuda.kernels.write_types import computing_type, number, rounded
-
-_BLOCKS, _STEPS = 8, 8
 
 
 class ScanWriter:
     """Writes one scan into lines."""
 
-    def __init__(self, order: ScanOrder, schedule: Schedule, lines: Lines, sizes: Sizes) -> None:
-        self.kernel, self.scan, self.schedule, self.lines, self.sizes = order.kernel, order.scan, schedule, lines, sizes
+    def __init__(self, layout: ScanLayout, lines: Lines, sizes: Sizes) -> None:
+        order = layout.order
+        self.layout, self.lines, self.sizes, self.scan, self.kernel = layout, lines, sizes, order.scan, order.kernel
         self.stage, self.access = order.kernel.stages[0], order.access
         self.extents, self.by_rows, self.length = order.extents, order.by_rows, order.length
-        self.outer = order.outer
-        if self.outer and not self.by_rows:
-            bodies = [(self.stage.body, self.access)]
-            best = min(reversed(self.outer), key=lambda axis: misfits(bodies, axis))
-            self.outer = (*(axis for axis in self.outer if axis != best), best)
-        self.points: Dim = product(self.extents[axis] for axis in self.outer)
-        self.team = self._team()
-        self.copies = SEGMENT // self.team.warp
+        self.team, self.points, self.copies = layout.team, layout.points, layout.copies
         self.dtype = self.stage.body[self.scan.value].dtype
         self.kind = computing_type(self.dtype)
         self.shared: list[str] = []
-
-    def _team(self) -> Team:
-        """A thread to a column; at least a warp to a row."""
-        threads, warp, length = self.schedule.threads, self.schedule.warp, self.length.constant
-        if not self.by_rows:
-            return Team(1, 1, threads, warp, rows=False)
-        lanes = threads if length is None else min(threads, max(warp, power_of_two(-(-length // _STEPS))))
-        return Team(lanes, 1, threads // lanes, warp, rows=True)
-
-    def geometry(self) -> Geometry:
-        return Geometry(self._tiles(), 1, self.team.threads, self.schedule.blocks * _BLOCKS)
-
-    def _tiles(self) -> Dim:
-        return ceil_divide(self.points, dim(self.team.points))
-
-    def workspace(self) -> Dim:
-        return ZERO
 
     def bounds_check(self) -> list[str]:
         """Does nothing after a fault: the whole block."""
@@ -74,10 +50,10 @@ class ScanWriter:
         self.body = BodyWriter(lines, self.sizes, self.kernel.operands, self.stage.body, self.access, levels=levels)
         start = Point()
         self.body.emit(0, start)
-        lines.add(f"lane = {team.lane()}")
+        lines.add(f"lane = {lane_of(team)}")
         lines.add("item = block_index()")
-        with lines.block(f"while item < {self.sizes.text(self._tiles())}"):
-            lines.add(f"point = item * {team.points} + {team.point()}" if team.points > 1 else "point = item")
+        with lines.block(f"while item < {self.sizes.text(self.layout.tiles)}"):
+            lines.add(f"point = item * {team.points} + {point_of(team)}" if team.points > 1 else "point = item")
             self._row(start)
             lines.add("item = item + block_count()")
 
@@ -88,7 +64,7 @@ class ScanWriter:
             on = "on"
             lines.add(f"on = point < {self.sizes.text(self.points)}")
         small = is_small([self.points])
-        point = start.inner(split(lines, self.sizes, "point", self.outer, self.extents, small=small))
+        point = start.inner(split(lines, self.sizes, "point", self.layout.outer, self.extents, small=small))
         point.condition = on
         self.body.emit(1, point)
         lines.add(f"carry = {self._start()}")
@@ -191,7 +167,7 @@ class ScanWriter:
         lines, team = self.lines, self.team
         warps = team.lanes // team.warp
         self.shared.append(f"totals = shared_{self.kind}({team.threads // team.warp})")
-        first = f"{team.point()} * {warps} + " if team.points > 1 else ""
+        first = f"{point_of(team)} * {warps} + " if team.points > 1 else ""
         lines.add(f"warp = {self._warp()}")
         lines.add(f"totals[{first}warp] = total")
         lines.add("barrier()")

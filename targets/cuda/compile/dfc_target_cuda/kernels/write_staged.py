@@ -8,21 +8,17 @@ order of the parts and does what is left. Guarantees the bits of the order that 
 from __future__ import annotations
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, minimum
+from dfc.ir.dims import ONE, dim
 from dfc.ir.dtypes import DType
-from dfc.kernels.form import LoopKernel
-from dfc_target_cuda.kernels.kernel_text import ZEROED, Geometry, Schedule
-from dfc_target_cuda.kernels.write_axes import is_small, split
-from dfc_target_cuda.kernels.write_layout import ThreadLayout
+from dfc.lower.threads.schedule import ZEROED
+from dfc.lower.threads.stages import PARTIAL, StagedLayout, ThreadLayout
+from dfc.lower.threads.wide import is_small
+from dfc_target_cuda.kernels.write_axes import split
 from dfc_target_cuda.kernels.write_points import Point, both
 from dfc_target_cuda.kernels.write_reductions import from_memory, storage_type, to_memory
 from dfc_target_cuda.kernels.write_stages import Item, StageWriter
-from dfc_target_cuda.kernels.write_teams import Running, TeamFolds, begin_running
+from dfc_target_cuda.kernels.write_teams import Running, TeamFolds, alone, begin_running, lane_of, point_of, worker_of
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
-
-_PARTIAL = 8
-"""Bytes of a partial result in the workspace, of any type."""
-_TICKET = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +33,11 @@ class ReduceWriter:
     """Writes one kernel into lines: one walk, or one for short rows and one for long ones where the length of rows is
     known when the kernel runs."""
 
-    def __init__(self, kernel: LoopKernel, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool) -> None:
+    def __init__(self, layout: StagedLayout, lines: Lines, sizes: Sizes, *, guarded: bool) -> None:
         self.lines, self.sizes = lines, sizes
-        layout = ThreadLayout(kernel, schedule)
-        self.walk = _Walk(layout, lines, sizes, guarded=guarded)
-        self.short: _Walk | None = None
-        if layout.has_rows_of_any_length and any(one.has_blocks for one in layout.looped):
-            self.short = _Walk(ThreadLayout(kernel, schedule, short=True), lines, sizes, guarded=guarded)
-
-    def geometry(self) -> Geometry:
-        return self.walk.geometry()
-
-    def workspace(self) -> Dim:
-        return self.walk.workspace()
+        self.walk = _Walk(layout.walk, lines, sizes, guarded=guarded)
+        short = layout.short
+        self.short = None if short is None else _Walk(short, lines, sizes, guarded=guarded)
 
     def bounds_check(self) -> list[str]:
         """The walks do it."""
@@ -75,33 +63,13 @@ class _Walk:
     """One walk over all outer points."""
 
     def __init__(self, layout: ThreadLayout, lines: Lines, sizes: Sizes, *, guarded: bool) -> None:
-        self.layout, self.lines, self.sizes, self.guarded = layout, lines, sizes, guarded
-        self.schedule, self.team = layout.schedule, layout.team
+        self.layout, self.lines, self.sizes, self.guarded, self.team = layout, lines, sizes, guarded, layout.team
         self.folds = TeamFolds(self.team, lines)
         self.stages = [StageWriter(layout, n, lines, sizes, self.folds) for n in range(len(layout.stages))]
-        self.tiles = ceil_divide(layout.points, dim(self.team.points))
-        self.is_split = self.team.splits != ONE
-        assert _TICKET * self.schedule.blocks // 2 <= ZEROED, "a ticket for each tile that is split"
-
-    def geometry(self) -> Geometry:
-        return Geometry(self.tiles * self.team.splits, 1, self.team.threads, self._most())
-
-    def _most(self) -> int:
-        """More blocks than that take turns."""
-        return self.schedule.blocks * 8
-
-    def workspace(self) -> Dim:
-        """Bytes: a ticket for each tile that is split, and what each part makes of each point."""
-        if not self.is_split:
-            return ZERO
-        kept = sum(2 if reduction.combine.startswith("arg") else 1 for reduction in self.stages[0].stage.reductions)
-        splits = self.team.splits
-        needed = dim(ZEROED) + dim(_PARTIAL * kept) * self.layout.points * self.stages[0].plan.order.parts
-        return needed * minimum(splits - 1, ONE)
 
     def _bounds_check(self) -> None:
         """Does nothing after a fault: the whole block, or where blocks wait for each other not here but at the end."""
-        if self.is_split or not self.guarded:
+        if self.layout.is_split or not self.guarded:
             return
         stopped = "error[0] != 0"
         with self.lines.block(f"if {f'barrier_any({stopped})' if self.team.members > 1 else stopped}"):
@@ -110,12 +78,12 @@ class _Walk:
     def write(self) -> None:
         lines, team = self.lines, self.team
         self._bounds_check()
-        lines.add(f"lane = {team.lane()}")
+        lines.add(f"lane = {lane_of(team)}")
         if team.workers > 1:
-            lines.add(f"worker = {team.worker()}")
+            lines.add(f"worker = {worker_of(team)}")
         for stage in self.stages:
             stage.begin()
-        count = self.tiles * team.splits
+        count = self.layout.tiles * team.splits
         if count == ONE:
             return self._item("0")
         lines.add("item = block_index()")
@@ -131,7 +99,7 @@ class _Walk:
     def _item(self, item: str) -> None:
         lines, team = self.lines, self.team
         tile, part = item, "0"
-        if self.is_split:
+        if self.layout.is_split:
             splits = self.sizes.text(team.splits)
             tile = lines.let(f"quotient({item}, {splits})", "tile")
             part = lines.let(f"remainder({item}, {splits})", "part")
@@ -139,7 +107,7 @@ class _Walk:
         small = is_small([self.layout.points])
         outer = Point(split(lines, self.sizes, point, self.layout.outer, self.layout.extents, small=small))
         one = Item(on, kept={} if self.layout.registers else None)
-        if self.is_split:
+        if self.layout.is_split:
             return self._split_item(outer, one, (tile, part, point))
         for stage in self.stages:
             self._stage(stage, outer, one)
@@ -151,7 +119,7 @@ class _Walk:
         if team.points == 1:
             return tile, ""
         first = "" if tile == "0" else f"{tile} * {team.points} + "
-        point = lines.let(f"{first}{team.point()}", "point")
+        point = lines.let(f"{first}{point_of(team)}", "point")
         known = self.layout.points.constant
         if known is not None and known % team.points == 0:
             return point, ""
@@ -181,7 +149,7 @@ class _Walk:
             running = first.part(before, item, start, lines.let(f"min({start} + {size}, {extent})", "end"))
             for total, one in zip(totals, running, strict=True):
                 total.fold.step(lines, total.names, one.names)
-            with lines.guarded(both([f"{splits} > 1", item.on, *team.alone()])):
+            with lines.guarded(both([f"{splits} > 1", item.on, *alone(team)])):
                 index = lines.let(f"{part} * {self.sizes.text(self.layout.points)} + {point}", "place")
                 for kept, one in zip([n for each in running for n in each.names], memory, strict=True):
                     lines.add(f"{one.memory}[{index}] = {to_memory(kept, one.dtype)}")
@@ -211,7 +179,7 @@ class _Walk:
                     f"{storage_type(dtype)}_pointer(workspace, {self.sizes.text(offset)})", "partial"
                 )
                 partials.append(_Partial(memory, dtype))
-                offset = offset + _PARTIAL * self.layout.points * self.stages[0].plan.order.parts
+                offset = offset + PARTIAL * self.layout.points * self.stages[0].plan.order.parts
         return partials
 
     def _take_ticket(self, tile: str) -> None:

@@ -1,7 +1,7 @@
 """Stages of a kernel at one outer point: a team's loop over the inner axes, folds, stores.
 
-Assumes what `write_layout` decided. Guarantees the order of stages, that values are combined in the order of
-`dfc.kernels.reduction_order`, and that a team sees what it stored itself in earlier stages.
+Assumes the layout of `dfc.lower.threads.stages`. Guarantees the order of stages, that values are combined in the order
+of `dfc.kernels.reduction_order`, and that a team sees what it stored itself in earlier stages.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim, is_multiple, product
 from dfc.kernels.access import Access
 from dfc.kernels.form import Stage
-from dfc_target_cuda.kernels.write_axes import is_small, split
+from dfc.lower.threads.stages import StagePlan, ThreadLayout
+from dfc.lower.threads.wide import is_small
+from dfc_target_cuda.kernels.write_axes import split
 from dfc_target_cuda.kernels.write_body import BodyWriter
-from dfc_target_cuda.kernels.write_layout import StagePlan, ThreadLayout
 from dfc_target_cuda.kernels.write_points import Lane, Point, both
 from dfc_target_cuda.kernels.write_reductions import TypedReduction
-from dfc_target_cuda.kernels.write_teams import Running, TeamFolds, barrier_of, begin_running
+from dfc_target_cuda.kernels.write_teams import Running, TeamFolds, alone, barrier_of, begin_running
 from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
 
@@ -108,7 +109,7 @@ class StageWriter:
 
     def _once(self, outer: Point, item: Item) -> None:
         """One lane does it."""
-        with self.lines.guarded(both([item.on, *self.layout.team.alone()])):
+        with self.lines.guarded(both([item.on, *alone(self.layout.team)])):
             point = self._point(outer, item)
             point.condition, point.kept = "", None
             self.body.emit(1, point)

@@ -11,7 +11,7 @@ that eight rows lie in different banks.
 from __future__ import annotations
 
 from dfc.kernels.printer import slot
-from dfc_target_cuda.kernels.tiling import WARP, Factor, Tiled
+from dfc.lower.threads.tiles import WARP, Factor, Tiled
 from dfc_target_cuda.kernels.write_text import Lines, Sizes, total
 from dfc_target_cuda.kernels.write_tiles import FactorLoads, Sums
 from dfc_target_cuda.kernels.write_types import memory_type

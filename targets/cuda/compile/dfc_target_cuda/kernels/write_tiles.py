@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dfc.ir.dims import Dim
+from dfc.ir.dims import Dim, is_multiple
 from dfc.kernels.printer import slot
-from dfc_target_cuda.kernels.tiling import Factor, Tiled, is_multiple
+from dfc.lower.threads.tiles import Factor, Tiled
 from dfc_target_cuda.kernels.write_functions import cast
 from dfc_target_cuda.kernels.write_maps import MapReader
 from dfc_target_cuda.kernels.write_points import Point, linear

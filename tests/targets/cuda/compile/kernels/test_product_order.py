@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dfc.ir.dtypes import F32, F64, DType
-from dfc_target_cuda.kernels.kernel_text import SIMULATED, Schedule
-from dfc_target_cuda.kernels.tiling import tiled
+from dfc.lower.threads.schedule import SIMULATED, Schedule
+from dfc.lower.threads.tiles import tiled
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import run_text
 from tests.support.product_arrays import product_in_order

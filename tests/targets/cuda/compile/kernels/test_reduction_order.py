@@ -13,7 +13,7 @@ from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import BF16, F32, F64, DType
 from dfc.kernels.body import Reduced
 from dfc.kernels.form import LoopKernel, Reduction, Stage
-from dfc_target_cuda.kernels.kernel_text import DEVICE, SIMULATED, Schedule
+from dfc.lower.threads.schedule import DEVICE, SIMULATED, Schedule
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_arrays import run_loops
 from tests.support.kernel_texts import run_text

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from dfc.ir.dtypes import BF16, F16, F32, F64, I32, DType
-from dfc_target_cuda.kernels.kernel_text import DEVICE, SIMULATED, Schedule
+from dfc.lower.threads.schedule import DEVICE, SIMULATED, Schedule
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import run_text
 from tests.targets.cpu.test_scan_order import START, arrays_for, prefixes, wanted

@@ -8,8 +8,8 @@ from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, U64, DType
 from dfc.kernels.body import Affine, Computed, Mask, Philox
 from dfc.kernels.form import LoopKernel
+from dfc.lower.threads.schedule import DEVICE, SIMULATED
 from dfc.ops.creation import philox
-from dfc_target_cuda.kernels.kernel_text import DEVICE, SIMULATED
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import compare, interpret, largest, run_text
 from tests.support.programs import KernelMaker, axis_index

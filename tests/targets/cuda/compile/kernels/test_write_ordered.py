@@ -7,7 +7,7 @@ from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import F16, F32, F64, I32, I64, U8, DType
 from dfc.kernels.body import Affine, Computed, Load, Mask
 from dfc.kernels.form import LoopKernel, Operand, Stage, Store
-from dfc_target_cuda.kernels.kernel_text import DEVICE, SIMULATED
+from dfc.lower.threads.schedule import DEVICE, SIMULATED
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import run_text
 from tests.support.programs import KernelMaker, axis_index

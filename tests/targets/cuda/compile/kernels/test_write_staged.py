@@ -10,7 +10,7 @@ from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from dfc.kernels.body import Affine, Computed, Reduced
 from dfc.kernels.form import LoopKernel, Reduction, Stage, Store
-from dfc_target_cuda.kernels.kernel_text import DEVICE, SIMULATED, Schedule
+from dfc.lower.threads.schedule import DEVICE, SIMULATED, Schedule
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.cuda_simulator.simulation import simulate
 from tests.support.kernel_texts import blocks_of, run_text

@@ -9,10 +9,10 @@ import pytest
 
 from dfc.ir.dtypes import BF16, F16, F32, DType
 from dfc.kernels.form import ContractKernel
+from dfc.lower.threads.schedule import DEVICE
+from dfc.lower.threads.tiles import tiled
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.compile import ptx_module
-from dfc_target_cuda.kernels.kernel_text import DEVICE
-from dfc_target_cuda.kernels.tiling import tiled
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.cuda_simulator.names import define, simulated_names
 from tests.support.cuda_simulator.simulation import simulate

@@ -10,9 +10,9 @@ from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import F16, F32, I32, I64
 from dfc.kernels.body import Affine, Computed
 from dfc.kernels.form import LoopKernel
+from dfc.lower.threads.schedule import DEVICE
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.compile import ptx_module
-from dfc_target_cuda.kernels.kernel_text import DEVICE
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.golden import Case, check_case, read_cases
 from tests.support.programs import KernelMaker

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dfc.kernels.form import ContractKernel
+from dfc.lower.threads.schedule import SIMULATED
 from dfc_target_cuda.kernels.kernel_code import kernel_code
-from dfc_target_cuda.kernels.kernel_text import SIMULATED
 from dfc_target_cuda.plan.convolution_report import convolution_makers
 from tests.support.simulated_programs import interpreted_text, program_of
 

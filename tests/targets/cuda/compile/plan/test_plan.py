@@ -6,10 +6,10 @@ import pytest
 
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.kernels.program import Locked, walk
+from dfc.lower.threads import schedule
 from dfc_runtime.graphs import nodes
 from dfc_runtime.plans.plan import read_plan
 from dfc_runtime.plans.segments import Branch, Count, FeedsIn, Fetch, Repeat, ResultsOut, Segment, arrange
-from dfc_target_cuda.kernels import kernel_text
 from tests.support.simulated_programs import interpreted, program_of
 
 
@@ -23,7 +23,7 @@ def test_shared_state_is_refused() -> None:
 
 
 def test_workspaces_begin_with_as_many_zeros_as_kernels_expect() -> None:
-    assert nodes.ZEROED == kernel_text.ZEROED
+    assert nodes.ZEROED == schedule.ZEROED
 
 
 def parts(text: str, *, conditional_nodes: bool = True) -> list[object]:

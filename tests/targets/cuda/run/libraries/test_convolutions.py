@@ -13,6 +13,7 @@ import pytest
 import dfc_runtime
 from dfc.driver.api import compile_source
 from dfc.ir.options import TargetOptions
+from dfc.lower.threads.schedule import SIMULATED
 from dfc_driver_cuda import libcuda
 from dfc_driver_cuda.libraries import cudnn_backend
 from dfc_driver_cuda.libraries import cudnn_constants as c
@@ -22,7 +23,6 @@ from dfc_runtime.graphs.memory_layout import DEVICE_BIT
 from dfc_runtime.plans.convolutions import ConvolutionPlan
 from dfc_runtime.plans.plan import read_plan
 from dfc_runtime.plans.steps import Launch
-from dfc_target_cuda.kernels.kernel_text import SIMULATED
 from dfc_target_cuda.target import SIMULATOR
 from tests.dfc.kernels.matching.test_convolutions import FORMS, WHAT, numbers, text_of
 from tests.dfc.kernels.matching.test_random_convolutions import random_program

@@ -15,11 +15,12 @@ from dfc.kernels.access import Access, StageAccess, stage_access
 from dfc.kernels.contractions import matrix_factors
 from dfc.kernels.form import ContractKernel
 from dfc.kernels.operand_maps import OperandMap
-from dfc_target_cuda.kernels.kernel_text import ZEROED, Schedule
+from dfc.lower.threads.schedule import ZEROED, Geometry, Schedule
 
 _SHARED_BYTES = 48 * 1024
 _WORD = 16
 """Bytes of the widest access."""
+_MOST_BLOCKS = 1 << 20
 _MOST_PARTS = 32
 _PART_STEPS = 8
 """Least number of blocks of depth that makes a part worth combining."""
@@ -99,6 +100,23 @@ class Tiled:
     @property
     def tiles(self) -> Dim:
         return product(self.extents[: self.kernel.m]) * self.blocks_m * self.blocks_n
+
+    @property
+    def is_split(self) -> bool:
+        """Whether blocks of threads take parts of a tile's depth."""
+        return self.splits != ONE
+
+    @property
+    def geometry(self) -> Geometry:
+        return Geometry(self.tiles * self.splits, 1, self.tiling.threads, _MOST_BLOCKS)
+
+    @property
+    def workspace(self) -> Dim:
+        """Bytes: tickets of the tiles, and their partial sums."""
+        if not self.is_split:
+            return ZERO
+        partial = self.tiling.m * self.tiling.n * self.kernel.accumulator.size
+        return (dim(ZEROED) + self.tiles * self.splits * partial) * minimum(self.splits - 1, ONE)
 
 
 def tiled(kernel: ContractKernel, schedule: Schedule) -> Tiled | None:

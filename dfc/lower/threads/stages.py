@@ -9,15 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import ONE, is_multiple
+from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, is_multiple, minimum
 from dfc.kernels.access import Access, written_operands
-from dfc.kernels.axes import misfits
 from dfc.kernels.form import LoopKernel
 from dfc.kernels.reduction_order import StageOrder, kernel_order
-from dfc_target_cuda.kernels.kernel_text import Schedule
-from dfc_target_cuda.kernels.write_axes import NARROW, Wide, find_wide
-from dfc_target_cuda.kernels.write_teams import Team, column_team, power_of_two, row_team, split_team
+from dfc.lower.threads.schedule import ZEROED, Geometry, Schedule
+from dfc.lower.threads.teams import Team, column_team, power_of_two, row_team, split_team
+from dfc.lower.threads.wide import NARROW, Wide, fastest_last, find_wide
 
+PARTIAL = 8
+"""Bytes of a partial result in the workspace, of any type."""
+_TICKET = 4
+_BLOCKS = 8
 _GROUP = 2
 """Neighbours that a lane takes at once where that is one access."""
 _REGISTERS = 16
@@ -47,26 +50,41 @@ class ThreadLayout:
         plans = [StagePlan(one, not one.stage.axes and not one.stage.reductions) for one in order.stages]
         self.extents = order.extents
         self.by_rows = order.by_rows and not all(plan.once for plan in plans)
-        self.outer = order.outer if self.by_rows else self._fastest_last(order.outer, plans)
+        self.outer = order.outer
+        if not self.by_rows:
+            looped = [plan.order for plan in plans if plan.order.axes or plan.once]
+            self.outer = fastest_last(order.outer, [(one.stage.body, one.access) for one in looped])
         self.points = order.points
         self.looped = [plan.order for plan in plans if not plan.once]
         self.team = self._team()
         self.stages = self._with_lanes(plans) if self.by_rows else plans
         self.registers = self.by_rows and self._fits_registers()
+        self.tiles = ceil_divide(self.points, dim(self.team.points))
+        assert _TICKET * schedule.blocks // 2 <= ZEROED, "a ticket for each tile that is split"
+
+    # --- what a launch needs
+
+    @property
+    def is_split(self) -> bool:
+        """Whether several blocks of threads share the parts of a tile."""
+        return self.team.splits != ONE
+
+    @property
+    def geometry(self) -> Geometry:
+        """Blocks beyond the most take turns."""
+        return Geometry(self.tiles * self.team.splits, 1, self.team.threads, self.schedule.blocks * _BLOCKS)
+
+    @property
+    def workspace(self) -> Dim:
+        """Bytes: a ticket for each tile that is split, and what each part makes of each point."""
+        if not self.is_split:
+            return ZERO
+        first = self.stages[0].order
+        kept = sum(2 if reduction.combine.startswith("arg") else 1 for reduction in first.stage.reductions)
+        needed = dim(ZEROED) + dim(PARTIAL * kept) * self.points * first.parts
+        return needed * minimum(self.team.splits - 1, ONE)
 
     # --- rows or columns
-
-    def _fastest_last(self, outer: tuple[int, ...], plans: list[StagePlan]) -> tuple[int, ...]:
-        """Neighbouring threads along the axis that suits memory best; of equal ones the last."""
-        if not outer:
-            return outer
-        looped = [plan for plan in plans if plan.order.axes or plan.once]
-
-        def misfit(axis: int) -> int:
-            return sum(misfits(plan.order.stage.body, plan.order.access, axis, either_way=True) for plan in looped)
-
-        best = min(reversed(outer), key=misfit)
-        return (*(axis for axis in outer if axis != best), best)
 
     def _team(self) -> Team:
         if self.by_rows:
@@ -164,3 +182,22 @@ class ThreadLayout:
                 if one.operand == other.operand and not own:
                     return True
         return False
+
+
+class StagedLayout:
+    """One walk over outer points (`walk`), or beside it one for short rows where the length of rows is known when the
+    kernel runs: where each stage is surely one block."""
+
+    def __init__(self, kernel: LoopKernel, schedule: Schedule) -> None:
+        self.walk = walk = ThreadLayout(kernel, schedule)
+        self.short: ThreadLayout | None = None
+        if walk.has_rows_of_any_length and any(one.has_blocks for one in walk.looped):
+            self.short = ThreadLayout(kernel, schedule, short=True)
+
+    @property
+    def geometry(self) -> Geometry:
+        return self.walk.geometry
+
+    @property
+    def workspace(self) -> Dim:
+        return self.walk.workspace
