@@ -11,6 +11,8 @@ alone, and each such departure is a function of the kernel and the target, never
   processor that did the same would write and read all results once more for each of them.
 - A processor sums few rows by contiguous columns along vectors, whose lanes are then added halves on halves: it would
   have to turn the factors otherwise, which costs more than the product.
+- A processor leaves out products of zeros that lie between the elements of an image: only signs of sums that are zero,
+  and what infinities and NaN in the filter would do there, depend on it.
 - Tensor cores and libraries of vendors add in an order that they do not state, and rounded as they do.
 
 Assumes nothing of the shape. A product of one row or column that is done as a loop kernel has the order of

@@ -24,11 +24,20 @@ class Lowering:
     module: ModuleText
     machine: Machine
     functions: Functions
-    spill_bytes: int  # scalars at the start of the scratch memory, before the workspaces
+    spill_bytes: int  # of scratch memory before the workspaces of the parts
+    shared_start: int = 0  # what all parts of a kernel share lies there, behind scalars
 
     @staticmethod
-    def of(module: ModuleText, machine: Machine, spill_bytes: int) -> "Lowering":
-        return Lowering(module, machine, Functions(module, machine), spill_bytes)
+    def of(module: ModuleText, machine: Machine, spill_bytes: int, shared_bytes: int = 0) -> "Lowering":
+        """For `spill_bytes` of scalars and `shared_bytes` that all parts of a kernel share."""
+        functions = Functions(module, machine)
+        return Lowering(module, machine, functions, spill_bytes + shared_bytes, spill_bytes)
+
+    def part(self) -> "Lowering":
+        """The same for a module of its own."""
+        module = ModuleText(self.machine.triple, self.module)
+        functions = Functions(module, self.machine)
+        return Lowering(module, self.machine, functions, self.spill_bytes, self.shared_start)
 
 
 class FrameFunction:

@@ -24,6 +24,8 @@ from dfc_target_cpu.llvm.text import ModuleText
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.contraction import lower_contraction, product_workspace_bytes
 from dfc_target_cpu.product.gemm_library import gemm_library
+from dfc_target_cpu.windows.library import libraries
+from dfc_target_cpu.windows.plans import aligned, packed_bytes, planned_windows, windows_workspace_bytes
 
 
 @dataclass(slots=True)
@@ -44,8 +46,10 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     """All modules of a program for one machine."""
     module = ModuleText(machine.triple, has_parts=True)
     layouts = [lay_out(entry) for entry in program.entries]
-    spill = max((layout.spill_bytes for layout in layouts), default=0)
-    lowering = Lowering.of(module, machine, spill)
+    planned = planned_windows(program.kernels, machine)
+    spill = aligned(max((layout.spill_bytes for layout in layouts), default=0))
+    packed = max((packed_bytes(plan, element) for _, plan, element in planned), default=0)
+    lowering = Lowering.of(module, machine, spill, packed)
     kernels = KernelTexts(lowering)
     launchables = [kernels.lower(kernel) for kernel in program.kernels]
     resources = {name: number for number, name in enumerate(program.resources)}
@@ -57,11 +61,18 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
         scope = EntryScope(*shared, layout.spilled, polling[number])
         symbols.append(lower_entry(scope, layout))
     symbols += [worker_entry(module, machine), stop_entry(module, machine)]
-    elements = product_elements(program.kernels)
-    libraries = [gemm_library(machine, elements)] if elements else []
-    workspace = max((product_workspace_bytes(machine, element) for element in elements), default=0)
-    texts = [module.text(), *kernels.launches]
-    return LoweredText(texts, list(kernels.launches.values()), libraries, symbols, spill, workspace, polling)
+    direct = {kernel for kernel, _, _ in planned}
+    elements = product_elements([kernel for kernel in program.kernels if kernel not in direct])
+    plain = [*([gemm_library(machine, elements)] if elements else []), *libraries(machine, planned)]
+    workspace = max(
+        (
+            *(product_workspace_bytes(machine, element) for element in elements),
+            *(windows_workspace_bytes(kernel, plan, element, machine) for kernel, plan, element in planned),
+        ),
+        default=0,
+    )
+    texts, launches = [module.text(), *kernels.launches], list(kernels.launches.values())
+    return LoweredText(texts, launches, plain, symbols, lowering.spill_bytes, workspace, polling)
 
 
 def containers_of(program: Program) -> tuple[str, ...]:
@@ -98,7 +109,7 @@ class KernelTexts:
 
     def _launch(self, lower: Callable[[Lowering], str]) -> str:
         whole = self._lowering
-        part = Lowering.of(ModuleText(whole.machine.triple, whole.module), whole.machine, whole.spill_bytes)
+        part = whole.part()
         own = lower(part)
         if own != LAUNCH:
             raise CodeGenerationError(f"a kernel is launched by {own}, not {LAUNCH}")

@@ -31,6 +31,8 @@ from dfc_target_cpu.product.epilogue import RECORD, Epilogue
 from dfc_target_cpu.product.gemm_library import declare_gemm, gemm_workspace_bytes
 from dfc_target_cpu.product.halves import widen_block
 from dfc_target_cpu.product.panels import PackedAxes, pack_function, packed_axes
+from dfc_target_cpu.windows.launch import lower_windows
+from dfc_target_cpu.windows.plans import plan_windows
 
 Matrix = tuple[Value, Value, Value]
 """Address, row stride and column stride in elements."""
@@ -51,6 +53,9 @@ def lower_contraction(lowering: Lowering, kernel: ContractKernel, number: int) -
     if matched_product is None:
         return lower_loop_kernel(lowering, as_loops(kernel), number)
     epilogue = "" if matched_product.is_plain else Epilogue(lowering, matched_product, number).build()
+    plan = plan_windows(kernel, lowering.machine)
+    if plan is not None:
+        return lower_windows(lowering, matched_product, plan, number, epilogue)
     part = _Part(lowering, matched_product, number, epilogue).build()
     return _run(lowering, matched_product, number, part)
 

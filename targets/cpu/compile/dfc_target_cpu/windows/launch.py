@@ -1,0 +1,175 @@
+"""Direct convolutions as kernels of a program: the frame of a launch in, calls of the loops of the library out.
+
+    run -> all parts: pack the filter -> all parts: items (band, panel) of sums over windows
+    run -> all parts: pieces of panels of sums over positions
+
+Assumes kernels with a plan. Guarantees the same bits for any number of parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dfc.ir.dims import Dim, product
+from dfc.kernels.access import NONE
+from dfc.kernels.contractions import Product
+from dfc.kernels.direct.blocking import Forward, Summing
+from dfc.kernels.direct.geometry import windows
+from dfc_target_cpu.entries.context_code import asked_to_leave, load_field
+from dfc_target_cpu.entries.frames import PART, FrameFunction, Lowering
+from dfc_target_cpu.entries.threads import pool_run
+from dfc_target_cpu.llvm.text import Value
+from dfc_target_cpu.llvm.values import NULL, i64, literal_int
+from dfc_target_cpu.product.epilogue import RECORD
+from dfc_target_cpu.windows.filters import way_of_packing
+from dfc_target_cpu.windows.library import declare, forward_name, line_address, pack_name, summing_name
+from dfc_target_cpu.windows.plans import Plan, part_layout, resources
+from dfc_target_cpu.windows.tables import STATE, words, write_state
+
+PART_PRODUCTS = 150_000
+"""Multiply-adds that are worth a part of their own."""
+
+
+def lower_windows(lowering: Lowering, p: Product, plan: Plan, number: int, epilogue: str) -> str:
+    """The functions of one kernel; the name to launch it by. `epilogue`: its function, if there is anything to do."""
+    functions: list[str] = []
+    if isinstance(plan, Forward):
+        pack = _Part(lowering, p, plan, f"filter_{number}", epilogue)
+        functions.append(pack.build(pack.filter))
+    sums = _Part(lowering, p, plan, f"windows_{number}", epilogue)
+    functions.append(sums.build(sums.items if isinstance(plan, Forward) else sums.pieces))
+    return _run(lowering, p, number, functions)
+
+
+def _run(lowering: Lowering, p: Product, number: int, functions: list[str]) -> str:
+    """One function after the other, each by all parts."""
+    function = FrameFunction(lowering, p.kernel, f"run_{number}", (), "hidden")
+    f = function.f
+    function.begin()
+    work = function.dims.value(product(axis.extent for axis in p.kernel.axes))
+    known = literal_int(work)
+    threads = load_field(f, function.context, "threads")
+    parts = f.maximum(f.minimum(f.assign("i64", f"udiv {work}, {PART_PRODUCTS}"), threads), i64(1))
+    for one in functions:
+        if known is not None and known < 2 * PART_PRODUCTS:
+            f.call(one, "void", [function.context, function.frame, i64(0), i64(1)])
+        else:
+            run = pool_run(lowering.module, lowering.machine)
+            f.call(run, "void", [function.context, Value("ptr", f"@{one}"), function.frame, parts])
+    return function.finish()
+
+
+class _Part(FrameFunction):
+    """`void (context, frame, part, parts)`: a share of what is to be packed, or of the sums."""
+
+    def __init__(self, lowering: Lowering, p: Product, plan: Plan, hint: str, epilogue: str) -> None:
+        super().__init__(lowering, p.kernel, hint, PART)
+        self.p, self.plan, self.epilogue = p, plan, epilogue
+        self.part, self.parts = self.f.arguments[2:]
+
+    def build(self, loops: Callable[[], None]) -> str:
+        """The function around these loops."""
+        f = self.f
+        site = self.site()
+        self.pointers, self.leave = site.pointers, site.failed
+        self.table = self.lowering.module.table("i64", words(self.plan), hint="plan")
+        self.state = f.alloca("i64", len(STATE), align=8)
+        self.batch = self.dims.value(self._seen().batch)
+        write_state(f, self.state, self._state())
+        loops()
+        return self.finish()
+
+    def _seen(self):
+        seen = windows(self.p.kernel)
+        assert seen is not None
+        return seen
+
+    def value(self, formula: Dim) -> Value:
+        return self.dims.value(formula)
+
+    def _state(self) -> dict[str, Value]:
+        p, f, plan, element = self.p, self.f, self.plan, self.p.element
+        low = self.lowering
+        is_tile = p.direct == NONE
+        chunk, tile, width, each = part_layout(plan, element, self._lanes(), tile=is_tile)
+        scratch = load_field(f, self.context, "scratch")
+        own = f.gep("i8", scratch, f.add(i64(low.spill_bytes), f.mul(self.part, i64(each))))
+        other = self._seen().other.offset
+        second = self.pointers[p.b.access.operand]
+        sums = (f.gep("i8", own, i64(tile)), i64(width), i64(0)) if is_tile else self._result()
+        record = self._record(sums[1])
+        narrow = line_address(low.module, plan, element, low.machine, plan.panels.vectors)
+        wide = line_address(low.module, plan, element, low.machine, max(plan.panels.widths))
+        return {
+            "context": self.context,
+            "source": self.pointers[p.a.access.operand],
+            "other": f.gep(element, second, i64(other) if isinstance(other, int) else self.value(other)),
+            "packed": f.gep("i8", scratch, i64(low.shared_start)),
+            "band": own,
+            "chunk": f.gep("i8", own, i64(chunk)),
+            "sums": sums[0],
+            "epilogue": Value("ptr", f"@{self.epilogue}") if self.epilogue else NULL,
+            "record": record,
+            "narrow": narrow,
+            "wide": wide,
+            "batch": self.batch,
+            "sums_row": sums[1],
+            "sums_group": sums[2],
+            "is_tile": i64(int(is_tile)),
+            "held": i64(-1),
+        }
+
+    def _lanes(self) -> int:
+        return resources(self.lowering.machine, self.p.element).lanes
+
+    def _result(self) -> tuple[Value, Value, Value]:
+        """The memory of the result: its first element, from one row to the next, from one group to the next."""
+        p, f = self.p, self.f
+        access = p.epilogue.stores[p.direct]
+        start = f.gep(p.element, self.pointers[access.operand], self.value(access.offset))
+        group = self.value(access.coefficients[0]) if p.kernel.m else i64(0)
+        return start, self.value(access.coefficients[p.kernel.m]), group
+
+    def _record(self, stride: Value) -> Value:
+        f = self.f
+        record = f.alloca("i64", len(RECORD) + 1, align=8)
+        for name, word in (("context", self.context), ("frame", self.frame), ("stride", stride)):
+            f.store(word, f.gep("i64", record, i64(RECORD.index(name))))
+        return record
+
+    # --- loops
+
+    def filter(self) -> None:
+        assert isinstance(self.plan, Forward)
+        name = declare(self.lowering.module, pack_name(self.p.element, way_of_packing(self.plan)), 2)
+        self.f.call(name, "void", [self.table, self.state, self.part, self.parts])
+
+    def _share(self, work: Value) -> tuple[Value, Value]:
+        f = self.f
+        first = f.udiv(f.mul(work, self.part), self.parts)
+        return first, f.udiv(f.mul(work, f.add(self.part, i64(1))), self.parts)
+
+    def items(self) -> None:
+        """Neighbouring items are of one band."""
+        f, plan = self.f, self.plan
+        assert isinstance(plan, Forward)
+        name = declare(self.lowering.module, forward_name(self.p.element), 1)
+        first, last = self._share(f.mul(self.batch, i64(plan.groups * plan.band.bands * plan.panels.panel_count)))
+        with f.counted_loop(first, last, hint="item") as item:
+            asked_to_leave(self.lowering.module, f, self.context, self.leave)
+            f.call(name, "void", [self.table, self.state, item.index])
+
+    def pieces(self) -> None:
+        f, plan = self.f, self.plan
+        assert isinstance(plan, Summing)
+        name = declare(self.lowering.module, summing_name(self.p.element), 4)
+        each = plan.lines * plan.pieces
+        first, last = self._share(i64(plan.groups * plan.panels.panel_count * each))
+        panels = f.udiv(first, i64(each)), f.udiv(f.add(last, i64(each - 1)), i64(each))
+        with f.counted_loop(*panels, hint="panel") as loop:
+            asked_to_leave(self.lowering.module, f, self.context, self.leave)
+            begin = f.mul(loop.index, i64(each))
+            group = f.udiv(loop.index, i64(plan.panels.panel_count))
+            panel = f.sub(loop.index, f.mul(group, i64(plan.panels.panel_count)))
+            low, high = f.maximum(f.sub(first, begin), i64(0)), f.minimum(f.sub(last, begin), i64(each))
+            f.call(name, "void", [self.table, self.state, group, panel, low, high])

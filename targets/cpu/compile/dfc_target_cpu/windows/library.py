@@ -1,0 +1,75 @@
+"""The loops of direct convolutions as objects of their own beside the program's code.
+
+Assumes a program that calls what `declare` names, and is linked with the texts of `libraries`. Guarantees equal texts
+for equal machines, element types and widths of panels: each is compiled once, whatever the sizes of convolutions.
+"""
+
+import functools
+
+from dfc.kernels.direct.blocking import Forward, Resources, Summing
+from dfc.kernels.form import ContractKernel
+from dfc_target_cpu.llvm.text import ModuleText, Parameter, Value
+from dfc_target_cpu.llvm.values import bit_width
+from dfc_target_cpu.machine import Machine
+from dfc_target_cpu.windows.filters import pack_filter, pack_name, way_of_packing
+from dfc_target_cpu.windows.forward import forward_item, forward_name
+from dfc_target_cpu.windows.kernels import LINE_PARAMETERS, POSITIONS, TAPS, TileShape, line
+from dfc_target_cpu.windows.plans import Plan, resources
+from dfc_target_cpu.windows.summing import summing_name, summing_panel
+from dfc_target_cpu.windows.tables import PLAN_PARAMETERS
+
+_NUMBER = Parameter("i64", "")
+
+
+def declare(module: ModuleText, name: str, numbers: int) -> str:
+    """A function of the library that takes a plan, a state and so many numbers."""
+    module.declare_hidden(name, "void", [one.type for one in (*PLAN_PARAMETERS, *(_NUMBER,) * numbers)])
+    return name
+
+
+def line_address(module: ModuleText, plan: Plan, element: str, machine: Machine, vectors: int) -> Value:
+    """The function of lines for panels of so many vectors."""
+    name = _tile_shape(plan, element, resources(machine, element), vectors).line
+    module.declare_hidden(name, "void", [one.type for one in LINE_PARAMETERS])
+    return Value("ptr", f"@{name}")
+
+
+def _tile_shape(plan: Plan, element: str, machine: Resources, vectors: int) -> TileShape:
+    walk = POSITIONS if isinstance(plan, Forward) else TAPS
+    return TileShape(walk, element, machine.lanes, machine.tile_rows(vectors), vectors)
+
+
+def libraries(machine: Machine, planned: list[tuple[ContractKernel, Plan, str]]) -> list[str]:
+    """The texts that kernels with these plans and element types are linked with."""
+    texts: dict[str, None] = {}
+    for _, plan, element in planned:
+        texts[_loops(machine, element, type(plan))] = None
+        if isinstance(plan, Forward):
+            texts[_packing(machine, element, way_of_packing(plan))] = None
+        for vectors in plan.panels.widths:
+            texts[_lines(machine, _tile_shape(plan, element, resources(machine, element), vectors))] = None
+    return list(texts)
+
+
+@functools.cache
+def _loops(machine: Machine, element: str, kind: type[Forward] | type[Summing]) -> str:
+    module, lanes = ModuleText(machine.triple), machine.lanes(bit_width(element))
+    (forward_item if kind is Forward else summing_panel)(module, element, lanes)
+    return module.text()
+
+
+@functools.cache
+def _packing(machine: Machine, element: str, way: str) -> str:
+    module = ModuleText(machine.triple)
+    pack_filter(module, element, machine.lanes(bit_width(element)), way)
+    return module.text()
+
+
+@functools.cache
+def _lines(machine: Machine, shape: TileShape) -> str:
+    module = ModuleText(machine.triple)
+    line(module, shape)
+    return module.text()
+
+
+__all__ = ["declare", "forward_name", "libraries", "line_address", "pack_name", "summing_name"]

@@ -1,0 +1,85 @@
+"""Which contractions are direct convolutions on a machine, how they are cut, and the memory that takes.
+
+Pure analysis. Guarantees that a kernel with a plan is the product of an image and a matrix of the type of its sums.
+"""
+
+import functools
+from collections.abc import Sequence
+
+from dfc.kernels.access import NONE
+from dfc.kernels.contractions import as_product
+from dfc.kernels.direct.blocking import Forward, Resources, Summing, forward, summing
+from dfc.kernels.direct.geometry import windows
+from dfc.kernels.form import ContractKernel, Kernel
+from dfc_target_cpu.llvm.values import bit_width, byte_size
+from dfc_target_cpu.machine import Machine
+
+Plan = Forward | Summing
+_LINE = 64
+
+
+@functools.cache
+def resources(machine: Machine, element: str) -> Resources:
+    """What of a machine decides how convolutions of an element type are cut."""
+    return Resources(
+        machine.lanes(bit_width(element)),
+        byte_size(element),
+        machine.vector_registers,
+        machine.fused_multiply_add,
+        machine.l1_bytes,
+        machine.l2_bytes,
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def plan_windows(kernel: ContractKernel, machine: Machine) -> Plan | None:
+    """How a contraction is made as a direct convolution; None if it is none, or better made otherwise."""
+    product = as_product(kernel)
+    if product is None or product.widens:
+        return None
+    seen = windows(kernel)
+    if seen is None:
+        return None
+    have = resources(machine, product.element)
+    return forward(seen, have) or summing(seen, have)
+
+
+def aligned(size: int) -> int:
+    """Bytes in whole cache lines."""
+    return -(-size // _LINE) * _LINE
+
+
+def part_layout(plan: Plan, element: str, lanes: int, *, tile: bool) -> tuple[int, int, int, int]:
+    """Of the memory of each part: where the chunk of the other factor and the tile of sums begin, how many elements a
+    row of the tile has, and the bytes of all. The band is the first."""
+    size, width = byte_size(element), max(plan.panels.widths) * lanes
+    if isinstance(plan, Forward):
+        chunk, rows = 0, plan.band.rows * plan.every_y * plan.count_x
+    else:
+        chunk, rows = plan.chunk_positions * width * plan.copies, plan.rows
+    chunk_at = aligned(plan.band.elements * size + _LINE)
+    tile_at = aligned(chunk_at + chunk * size)
+    return chunk_at, tile_at, width, aligned(tile_at + (rows * width * size if tile else 0))
+
+
+def packed_bytes(plan: Plan, element: str) -> int:
+    """Bytes that all parts share."""
+    return aligned(plan.packed_elements * byte_size(element)) if isinstance(plan, Forward) else 0
+
+
+def planned_windows(kernels: Sequence[Kernel], machine: Machine) -> list[tuple[ContractKernel, Plan, str]]:
+    """The kernels that are direct convolutions, with their plans and element types."""
+    planned: list[tuple[ContractKernel, Plan, str]] = []
+    for kernel in kernels:
+        plan = plan_windows(kernel, machine) if isinstance(kernel, ContractKernel) else None
+        product = as_product(kernel) if isinstance(kernel, ContractKernel) and plan is not None else None
+        if plan is not None and product is not None:
+            planned.append((product.kernel, plan, product.element))
+    return planned
+
+
+def windows_workspace_bytes(kernel: ContractKernel, plan: Plan, element: str, machine: Machine) -> int:
+    """Scratch memory of each part."""
+    product = as_product(kernel)
+    assert product is not None
+    return part_layout(plan, element, resources(machine, element).lanes, tile=product.direct == NONE)[-1]
