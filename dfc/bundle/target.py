@@ -63,7 +63,8 @@ class Generated(Protocol):
 class Target(Protocol):
     """The compile half of a target. One that has no code for some ops says so in a mapping `lacks`, from their names to
     the reasons. One that links what it has generated in a step of its own has a method
-    `generate(program, options) -> Generated` as well, and `lower` is both. One that takes long to load has a method
+    `generate(program, options) -> Generated` as well, and `lower` is both. One that has code for kernel forms besides
+    loops and contractions says their names in `forms`. One that takes long to load has a method
     `prepare(program, options) -> AbstractContextManager[None]`, which is entered while the program is read. One that
     can measure what its machine can do at most has a method `limits(variant, threads) -> Limits`."""
 
@@ -133,6 +134,16 @@ def installed_targets() -> list[str]:
 def offered() -> tuple[EntryPoint, ...]:
     """The targets of installed packages. They are looked up once, for it takes milliseconds."""
     return tuple(entry_points(group="dfc.targets"))
+
+
+def kernel_forms(name: str) -> frozenset[str]:
+    """The kernel forms that a target takes besides loops and contractions. One that is not there takes none; that it is
+    missing is said where it is asked for code."""
+    try:
+        forms: frozenset[str] = getattr(load_target(name), "forms", frozenset())
+    except UnsupportedError:
+        return frozenset()
+    return forms
 
 
 def lacking(target: Target) -> Mapping[str, str]:

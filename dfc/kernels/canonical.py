@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.kernels.body import Affine, Index, Instruction, Load, Size
-from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, MatrixOperand, Operand, Store
+from dfc.kernels.form import Axis, ContractKernel, Kernel, LoopKernel, MatrixOperand, Operand, RowBlockKernel, Store
 
 SizeMap = Callable[[Dim], Dim]
 
@@ -34,7 +34,12 @@ def sizes(kernel: Kernel) -> Iterator[Dim]:
         yield from operand.shape
     for axis in kernel.axes:
         yield axis.extent
-    if isinstance(kernel, ContractKernel):
+    if isinstance(kernel, RowBlockKernel):
+        for panel in kernel.panels:
+            yield from panel.shape
+        for step in kernel.steps:
+            yield from sizes(step.kernel)
+    elif isinstance(kernel, ContractKernel):
         for factor in (kernel.a, kernel.b):
             yield from _offsets(factor.index)
             for split in factor.splits:
@@ -67,8 +72,23 @@ def with_sizes(kernel: Kernel, names: Mapping[Symbol, Dim]) -> Kernel:
     def size(old: Dim) -> Dim:
         return old if old.constant is not None else old.substitute(names)
 
-    operands = tuple(Operand(o.dtype, tuple(map(size, o.shape)), o.access) for o in kernel.operands)
-    axes = tuple(replace(axis, extent=size(axis.extent)) for axis in kernel.axes)
+    if not isinstance(kernel, RowBlockKernel):
+        return _resized(kernel, size)
+    steps = tuple(replace(step, kernel=_resized(step.kernel, size)) for step in kernel.steps)
+    operands, panels = _operands(kernel.operands, size), _operands(kernel.panels, size)
+    return RowBlockKernel(operands, _axes(kernel.axes, size), steps, panels)
+
+
+def _operands(operands: tuple[Operand, ...], size: SizeMap) -> tuple[Operand, ...]:
+    return tuple(Operand(o.dtype, tuple(map(size, o.shape)), o.access) for o in operands)
+
+
+def _axes(axes: tuple[Axis, ...], size: SizeMap) -> tuple[Axis, ...]:
+    return tuple(replace(axis, extent=size(axis.extent)) for axis in axes)
+
+
+def _resized(kernel: LoopKernel | ContractKernel, size: SizeMap) -> LoopKernel | ContractKernel:
+    operands, axes = _operands(kernel.operands, size), _axes(kernel.axes, size)
     if isinstance(kernel, LoopKernel):
         stages = tuple(
             replace(stage, body=_with_body(stage.body, size), stores=_with_stores(stage.stores, size))

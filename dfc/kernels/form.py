@@ -13,6 +13,8 @@ Forms
   scatter).
 - `ContractKernel`: out[b.., m, n] = sum over k of a * b, then an epilogue body at each finished point with stores. The
   factors are read through index maps: matrices with strides, or windows of an image, zeros around it included.
+- `RowBlockKernel`: kernels of the two forms above that go along the same rows, one after the other for a block of
+  rows. What they hand to each other has memory for the rows of one block (attention: scores, softmax, weighted sum).
 
 Meaning of a reduction: `reduction_order` says which values are combined with which, in accumulators, blocks and parts
 that the kernel alone decides; `scan_order` says so of a fold that stores all its prefixes, and
@@ -162,4 +164,45 @@ class ContractKernel:
         return len(self.axes) - 1
 
 
-Kernel = LoopKernel | ContractKernel
+@dataclass(frozen=True, slots=True)
+class RowStep:
+    """A kernel of a `RowBlockKernel`: `operands` has for each of its operands the number among those of the whole, and
+    behind them its panels; `rows` is its axis of rows. The axes before that are the batch axes of the whole; of a
+    product whose depth runs over the rows they are those before its own three."""
+
+    kernel: LoopKernel | ContractKernel
+    operands: tuple[int, ...]
+    rows: int
+
+    @property
+    def sums_over_rows(self) -> bool:
+        """Whether it is a product that adds up all rows, so that blocks of them come one after the other."""
+        return isinstance(self.kernel, ContractKernel) and self.rows == self.kernel.k
+
+
+@dataclass(frozen=True, slots=True)
+class RowBlockKernel:
+    """`axes` are batch axes and the rows. At each batch point, for one block of rows after the other, every step does
+    what its own kernel does with these rows alone.
+
+    `panels` are operands that no launch binds: what a step writes in some rows, later steps read in the same rows, so
+    that memory for one block is enough. Their shapes are those of all rows: the leading axes of each are `axes`.
+
+    The meaning is that of the steps one after the other, each on all rows, with the same order of every sum: a product
+    over the rows goes on with the chain of multiply-adds at the block before. How many rows a block has changes no bit.
+    """
+
+    operands: tuple[Operand, ...]
+    axes: tuple[Axis, ...]
+    steps: tuple[RowStep, ...]
+    panels: tuple[Operand, ...]
+
+    @property
+    def form(self) -> str:
+        return ROW_BLOCKS
+
+
+ROW_BLOCKS = "row blocks"
+"""The form that a target says it takes; of others, fusion makes no such kernels."""
+
+Kernel = LoopKernel | ContractKernel | RowBlockKernel

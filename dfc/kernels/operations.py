@@ -9,13 +9,13 @@ also those that a target computes once for many points.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 from dfc.ir.dims import ZERO, Dim, Symbol, product
 from dfc.ir.dtypes import DType
 from dfc.kernels.body import Apply, Instruction
-from dfc.kernels.form import ContractKernel, Kernel, Stage
+from dfc.kernels.form import ContractKernel, Kernel, RowBlockKernel, Stage
 from dfc.kernels.functions import Call, Function, Primitive, Repeat, Where
 from dfc.kernels.program import Launch
 
@@ -29,6 +29,12 @@ _REDUCED = frozenset(("add", "mul"))
 def launch_operations(kernel: Kernel, launch: Launch, meaning: Meaning) -> Dim:
     """How many operations one launch does, as a formula over the sizes of the entry."""
     symbols = {Symbol(f"d{number}"): size for number, size in enumerate(launch.sizes)}
+    return _kernel(kernel, symbols, meaning)
+
+
+def _kernel(kernel: Kernel, symbols: Mapping[Symbol, Dim], meaning: Meaning) -> Dim:
+    if isinstance(kernel, RowBlockKernel):
+        return sum((_kernel(step.kernel, symbols, meaning) for step in kernel.steps), ZERO)
     extents = [axis.extent.substitute(symbols) for axis in kernel.axes]
     if isinstance(kernel, ContractKernel):
         *outer, depth = extents

@@ -30,7 +30,17 @@ from dfc.kernels.body import (
     Reduced,
     Size,
 )
-from dfc.kernels.form import Axis, ContractKernel, Kernel, LoopKernel, MatrixOperand, Operand, Stage, Store
+from dfc.kernels.form import (
+    Axis,
+    ContractKernel,
+    Kernel,
+    LoopKernel,
+    MatrixOperand,
+    Operand,
+    RowBlockKernel,
+    Stage,
+    Store,
+)
 from dfc.kernels.program import (
     Buffer,
     BufferRole,
@@ -75,11 +85,24 @@ def _sites(program: Program) -> Iterator[str]:
 
 def kernel_lines(kernel: Kernel, number: int) -> list[str]:
     operands = ", ".join(f"{slot(n)}: {_operand(o)}" for n, o in enumerate(kernel.operands))
+    if isinstance(kernel, RowBlockKernel):
+        head = f"kernel {number} row blocks({operands}) over {_axes(kernel.axes)}"
+        return [head, *(f"  {line}" for line in _row_blocks(kernel))]
     if isinstance(kernel, ContractKernel):
         return [f"kernel {number} contract({operands}) over {_axes(kernel.axes)}", *_contract(kernel)]
     outer = _axes(kernel.axes[: kernel.outer])
     head = f"kernel {number} {kernel.form}({operands})" + (f" over {outer}" if outer else "")
     return [head, *(line for stage in kernel.stages for line in _stage(kernel, stage))]
+
+
+def _row_blocks(kernel: RowBlockKernel) -> Iterator[str]:
+    first = len(kernel.operands)
+    for number, panel in enumerate(kernel.panels):
+        yield f"panel {slot(first + number)}: {typed(panel.dtype, panel.shape)}"
+    for number, step in enumerate(kernel.steps):
+        bound = ", ".join(f"{slot(own)} = {slot(operand)}" for own, operand in enumerate(step.operands))
+        yield f"step {number} by rows {step.kernel.axes[step.rows].name} with {bound}"
+        yield from (f"  {line}" for line in kernel_lines(step.kernel, number))
 
 
 def slot(number: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, Symbol, dim, minimum, product
 from dfc.kernels.body import Computed, Instruction, Load
-from dfc.kernels.form import ContractKernel, Kernel, Stage
+from dfc.kernels.form import ContractKernel, Kernel, RowBlockKernel, Stage
 from dfc.kernels.program import Buffer, BufferRole, Copy, EntryProgram, For, If, Launch, Locked, Program, Step, While
 
 
@@ -74,6 +74,12 @@ def buffer_bytes(buffer: Buffer) -> Dim:
 
 def _reads_first(kernel: Kernel, slot: int) -> bool:
     """Whether what was there before is read: some kernels read only what they have written themselves."""
+    if isinstance(kernel, RowBlockKernel):
+        return any(
+            operand == slot and step.kernel.operands[own].access != "write" and _reads_first(step.kernel, own)
+            for step in kernel.steps
+            for own, operand in enumerate(step.operands)
+        )
     if isinstance(kernel, ContractKernel):
         return any(load.operand == slot for load in _in(kernel.epilogue))
     for stage in kernel.stages:
@@ -98,6 +104,8 @@ def _looked_up(kernel: Kernel) -> dict[int, tuple[int, ...]]:
 
 
 def _loads(kernel: Kernel) -> Iterator[tuple[Load, tuple[int, ...]]]:
+    if isinstance(kernel, RowBlockKernel):
+        return  # each operand counts once, whatever the steps pick of it
     if isinstance(kernel, ContractKernel):
         yield from ((load, tuple(range(len(kernel.axes) - 1))) for load in _in(kernel.epilogue))
         return

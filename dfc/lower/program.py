@@ -5,6 +5,8 @@ Assumes a verified graph after `expand`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from dfc.ir.graph import Graph
 from dfc.kernels.program import Program
 from dfc.lower.buffers.buffers import assign_buffers
@@ -13,7 +15,7 @@ from dfc.lower.legalise.stage import legalise
 from dfc.lower.schedule.schedule import schedule
 
 
-def lower_graph(graph: Graph, *, fusing: bool = True) -> Program:
+def lower_graph(graph: Graph, *, fusing: bool = True, forms: Collection[str] = ()) -> Program:
     """The stages fuse, schedule, buffers and legalise on a graph; with `fusing` off nothing is written in place
-    either."""
-    return legalise(assign_buffers(schedule(fuse(graph, fusing=fusing)), in_place=fusing))
+    either. `forms` are those of a target besides loops and contractions."""
+    return legalise(assign_buffers(schedule(fuse(graph, fusing=fusing, forms=forms)), in_place=fusing))

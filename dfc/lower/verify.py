@@ -11,11 +11,11 @@ The checks share no code with the stages they check.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from dfc.kernels.body import Affine, AxisIndex, Computed, Index, Instruction, Load
-from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Operand, Store
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Operand, RowBlockKernel, Store
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.fused import (
     Fused,
@@ -95,6 +95,9 @@ def verify_kernel(kernel: Kernel, views: Sequence[BufferView], name: str) -> Non
 def verify_kernel_body(kernel: Kernel, name: str) -> None:
     """Instructions, loads, stores and reductions of a kernel."""
     axes = len(kernel.axes)
+    if isinstance(kernel, RowBlockKernel):
+        _row_blocks(kernel, name)
+        return
     if isinstance(kernel, ContractKernel):
         for factor in (kernel.a, kernel.b):
             require(all(0 <= split.axis < axes for split in factor.splits), f"{name}: a factor splits no axis")
@@ -109,6 +112,43 @@ def verify_kernel_body(kernel: Kernel, name: str) -> None:
         _body(kernel, stage.body, stage.stores, name)
         for reduction in stage.reductions:
             require(0 <= reduction.value < len(stage.body), f"{name}: a reduction of no instruction")
+
+
+def _row_blocks(kernel: RowBlockKernel, name: str) -> None:
+    """Steps along the same rows, which find in a panel only what earlier ones have put there in the row at hand."""
+    operands, written = (*kernel.operands, *kernel.panels), set[int]()
+    for step in kernel.steps:
+        own = step.kernel
+        verify_kernel_body(own, name)
+        depth = isinstance(own, ContractKernel) and step.rows == own.k
+        along = (*range(len(kernel.axes) - 1), step.rows)
+        extents = [own.axes[axis].extent for axis in along]
+        require(extents == [axis.extent for axis in kernel.axes], f"{name}: a step goes along other rows")
+        require(len(step.operands) == len(own.operands), f"{name}: a step has {len(step.operands)} operands")
+        for number, operand in zip(step.operands, own.operands, strict=True):
+            require(0 <= number < len(operands), f"{name}: there is no operand {number}")
+            whole = operands[number]
+            require((operand.dtype, operand.shape) == (whole.dtype, whole.shape), f"{name}: a step has another operand")
+            is_panel = number >= len(kernel.operands)
+            require(not is_panel or operand.access != "read" or number in written, f"{name}: a panel is not written")
+            require(not (is_panel and depth and operand.access != "read"), f"{name}: a panel is written out of its row")
+        written |= {n for n, operand in zip(step.operands, own.operands, strict=True) if operand.access != "read"}
+        panels = {own_ for own_, number in enumerate(step.operands) if number >= len(kernel.operands)}
+        for operand, index in _all_indices(own):
+            leading = [Affine(((axis, 1),)) for axis in along]
+            at_row = operand not in panels or list(index[: len(along)]) == leading
+            require(at_row, f"{name}: a panel is used in other rows than the one at hand")
+
+
+def _all_indices(kernel: LoopKernel | ContractKernel) -> Iterator[tuple[int, tuple[Index, ...]]]:
+    """Every operand that a kernel loads, stores or multiplies, and where."""
+    bodies = [(kernel.epilogue, kernel.stores)] if isinstance(kernel, ContractKernel) else []
+    bodies += [] if isinstance(kernel, ContractKernel) else [(stage.body, stage.stores) for stage in kernel.stages]
+    for body, stores in bodies:
+        yield from ((one.operation.operand, one.operation.index) for one in body if isinstance(one.operation, Load))
+        yield from ((store.operand, store.index) for store in stores)
+    if isinstance(kernel, ContractKernel):
+        yield from ((factor.operand, factor.index) for factor in (kernel.a, kernel.b))
 
 
 def _body(kernel: LoopKernel | ContractKernel, body: Sequence[Instruction], stores: Sequence[Store], name: str) -> None:

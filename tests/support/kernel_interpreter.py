@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dfc.ir.dims import Symbol
-from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Stage
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, RowBlockKernel, Stage
 from dfc.kernels.program import (
     Buffer,
     BufferRole,
@@ -124,6 +124,11 @@ class Interpreter:
 
 def run_kernel(kernel: Kernel, arrays: list[Any], sizes: dict[Symbol, int]) -> None:
     """Runs a kernel on an array for each operand."""
+    if isinstance(kernel, RowBlockKernel):
+        panels = [np.full([d.evaluate(sizes) for d in p.shape], np.nan).astype(p.dtype.numpy) for p in kernel.panels]
+        for step in kernel.steps:
+            run_kernel(step.kernel, [[*arrays, *panels][number] for number in step.operands], sizes)
+        return
     extents = [axis.extent.evaluate(sizes) for axis in kernel.axes]
     call = PointCall(arrays, sizes, extents, [operand.access for operand in kernel.operands])
     with np.errstate(all="ignore"):

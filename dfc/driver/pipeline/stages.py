@@ -14,7 +14,7 @@ import warnings
 from functools import cache
 from importlib.metadata import entry_points
 
-from dfc.bundle.target import generate, load_target
+from dfc.bundle.target import generate, kernel_forms, load_target
 from dfc.bundle.timing import timed
 from dfc.bundle.writing import Bundle
 from dfc.diagnostics.diagnostic import CompileError
@@ -115,7 +115,7 @@ def _verify_parts(divided: Divided[Graph]) -> None:
 
 
 def _fuse(part: Part[Graph], _: Context) -> Fused:
-    return fuse(part.form)
+    return fuse(part.form, forms=kernel_forms(part.options.target))
 
 
 def _schedule(part: Part[Fused], _: Context) -> Scheduled:

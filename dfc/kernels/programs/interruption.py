@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.body import Computed
-from dfc.kernels.form import ContractKernel, Kernel
+from dfc.kernels.form import ContractKernel, Kernel, RowBlockKernel
 from dfc.kernels.program import (
     DEFAULT_CONTAINER,
     BufferRole,
@@ -118,6 +118,10 @@ class _Writes:
 
 def _is_whole(kernel: Kernel, operand: int) -> bool:
     """Whether a kernel goes through all of an operand that it writes: an axis of its own for each, from the start."""
+    if isinstance(kernel, RowBlockKernel):
+        return any(
+            _is_whole(step.kernel, own) for step in kernel.steps for own, n in enumerate(step.operands) if n == operand
+        )
     stores = kernel.stores if isinstance(kernel, ContractKernel) else [s for each in kernel.stages for s in each.stores]
     for store in stores:
         if store.operand != operand:

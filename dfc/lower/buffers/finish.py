@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, Symbol, maximum
 from dfc.kernels.canonical import canonical
-from dfc.kernels.form import Axis, Kernel
+from dfc.kernels.form import Axis, Kernel, RowBlockKernel
 from dfc.kernels.program import (
     Buffer,
     Check,
@@ -22,6 +22,7 @@ from dfc.kernels.program import (
     Step,
     While,
 )
+from dfc.lower.buffers.panels import with_shared_panels
 from dfc.lower.schedule.unallocated import (
     UnallocatedCheck,
     UnallocatedCopy,
@@ -96,7 +97,10 @@ class Finisher:
                 return HostCall(step.site, inputs, outputs)
 
     def _launch(self, step: UnallocatedLaunch, buffers: Buffers) -> Launch:
-        kernel, sizes = canonical(never_negative(step.kernel, self.measured))
+        chosen = step.kernel
+        if self.in_place and isinstance(chosen, RowBlockKernel):
+            chosen = with_shared_panels(chosen)
+        kernel, sizes = canonical(never_negative(chosen, self.measured))
         number = self.kernels.setdefault(kernel, len(self.kernels))
         if number == len(self.program.kernels):
             self.program.kernels.append(kernel)

@@ -10,7 +10,7 @@ that overlap.
 from __future__ import annotations
 
 from dfc.kernels.body import Load
-from dfc.kernels.form import ContractKernel, Kernel
+from dfc.kernels.form import ContractKernel, Kernel, RowBlockKernel
 from dfc.kernels.slots import merged
 from dfc.lower.buffers.liveness import Lifetimes
 from dfc.lower.schedule.unallocated import UnallocatedLaunch
@@ -42,7 +42,7 @@ def _pair(lifetimes: Lifetimes, launch: UnallocatedLaunch, time: int, shared: se
             continue
         for new, born in enumerate(launch.views):
             written = launch.kernel.operands[new].access == "write"
-            if written and _is_born(lifetimes, dying, born, time) and _same_points(launch.kernel, old, new):
+            if written and _is_born(lifetimes, dying, born, time) and same_points(launch.kernel, old, new):
                 return old, new
     return None
 
@@ -62,8 +62,10 @@ def _is_born(lifetimes: Lifetimes, dying: BufferView, born: BufferView, time: in
     )
 
 
-def _same_points(kernel: Kernel, old: int, new: int) -> bool:
+def same_points(kernel: Kernel, old: int, new: int) -> bool:
     """Whether every load of `old` is at the index of every store to `new`, and in no later stage."""
+    if isinstance(kernel, RowBlockKernel):
+        return False  # a step may read in other rows than it writes
     if isinstance(kernel, ContractKernel):
         if old in (kernel.a.operand, kernel.b.operand):
             return False

@@ -9,10 +9,13 @@ memory of the caller and that state is changed in place.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from dfc.ir.attributes import Literal
 from dfc.ir.graph import Entry, Graph, Value
 from dfc.ir.measured import bounds_in
 from dfc.ir.types import TextType
+from dfc.kernels.form import ROW_BLOCKS
 from dfc.kernels.program import BufferRole, Program
 from dfc.lower.fuse.blocks import fuse_block
 from dfc.lower.fuse.emit.effects import names_to_isolate
@@ -22,18 +25,21 @@ from dfc.lower.fuse.items.targets import whole
 from dfc.lower.fuse.rewrite.flatten import flatten
 from dfc.lower.fuse.rewrite.hoist import hoist
 from dfc.lower.fuse.rewrite.prepare import merge_gathers, prepare
+from dfc.lower.fuse.rows.row_blocks import with_row_blocks
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView, Storage, whole_view
 
 
-def fuse(graph: Graph, *, fusing: bool = True) -> Fused:
-    """The kernels of a graph; with `fusing` off every node is a kernel of its own (to narrow down mistakes)."""
+def fuse(graph: Graph, *, fusing: bool = True, forms: Collection[str] = ()) -> Fused:
+    """The kernels of a graph; with `fusing` off every node is a kernel of its own (to narrow down mistakes). `forms`
+    are the kernel forms that the target takes besides loops and contractions."""
     tables = Program(graph.name, resources=dict(graph.resources))
     numbers: dict[Literal, int] = {}
     entries: list[FusedEntry] = []
     for entry in (*graph.entries.values(), *graph.tests.values()):
         isolated = names_to_isolate(entry, graph.resources)
-        entries.append(_entry(Scope(tables, fusing, isolated, numbers), entry))
+        fused = _entry(Scope(tables, fusing, isolated, numbers), entry)
+        entries.append(with_row_blocks(fused) if fusing and ROW_BLOCKS in forms else fused)
     return Fused(tables, tuple(entries))
 
 

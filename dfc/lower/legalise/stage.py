@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from dfc.ir.dtypes import DType
 from dfc.kernels.body import Apply, Instruction, Philox
-from dfc.kernels.form import ContractKernel, Kernel, Operand, Reduction, Store
+from dfc.kernels.form import ContractKernel, Kernel, Operand, Reduction, RowBlockKernel, Store
 from dfc.kernels.functions import Function, Primitive, with_callees
 from dfc.kernels.primitives import register_type
 from dfc.kernels.program import Program
@@ -44,6 +44,10 @@ def is_primitive(function: Function) -> bool:
 def kernel_functions(kernel: Kernel) -> Iterator[Function]:
     """What a kernel computes with, in order, some of it several times."""
     yield from _accesses(kernel.operands)
+    if isinstance(kernel, RowBlockKernel):
+        for step in kernel.steps:
+            yield from kernel_functions(step.kernel)
+        return
     if isinstance(kernel, ContractKernel):
         yield from _body(kernel.epilogue)
         yield from _stores(kernel.epilogue, kernel.stores)

@@ -85,6 +85,8 @@ class Decision:
     assumed: tuple[str, ...] = ()
     in_stages: bool = False
     """Whether it is about later stages of the kernel that computes the value."""
+    in_rows: bool = False
+    """Whether it is about kernels that go along the same rows: apart, with the value in memory, or as one."""
 
     @property
     def grows(self) -> bool:
@@ -97,13 +99,20 @@ class Decision:
 
     def __str__(self) -> str:
         operations = _with_unit(self.repeated.operations - self.kept.operations, "").strip()
-        moved = self.kept.bytes - self.repeated.bytes
-        less, more = f"saves {_with_unit(abs(moved), 'B')} of traffic", f"moves {_with_unit(abs(moved), 'B')} more"
+        repeats = _with_unit(self.repeated.operations, "").strip()
+        difference = self.kept.bytes - self.repeated.bytes
+        less, more = (
+            f"saves {_with_unit(abs(difference), 'B')} of traffic",
+            f"moves {_with_unit(abs(difference), 'B')} more",
+        )
         once, again = ("is read back", "is computed again") if self.in_stages else ("is computed once", "is repeated")
         sizes = f", with {', '.join(f'{name} = {ASSUMED}' for name in self.assumed)}" if self.assumed else ""
+        if self.in_rows:
+            where = "lies in memory" if self.keeps else "stays in cache, some rows at a time"
+            return f"{self.name} {where}: {less if difference >= 0 else more}, repeats {repeats} operations{sizes}"
         if self.keeps:
-            return f"{self.name} {once}: {more if moved >= 0 else less}, saves {operations} operations{sizes}"
-        return f"{self.name} {again}: {less if moved >= 0 else more}, repeats {operations} operations{sizes}"
+            return f"{self.name} {once}: {more if difference >= 0 else less}, saves {operations} operations{sizes}"
+        return f"{self.name} {again}: {less if difference >= 0 else more}, repeats {operations} operations{sizes}"
 
 
 def compare(kept: Work, repeated: Work, rates: Rates = RATES) -> bool:
@@ -119,11 +128,11 @@ def decision(value: Value, weight: int, loaded: int, users: Mapping[Item, Sequen
     weight *= max(size // LANE, 1)
     reads = [evaluations(item, points) for item, points in users.items()]
     grows = any(count > elements for count in reads)
-    once = Work(elements * weight) + _moved(elements * loaded // SHARED, elements * loaded)
-    stored = _moved(elements * size, elements * size)
-    loads = [_moved(count * size, 0 if count > elements else elements * size) for count in reads]
+    once = Work(elements * weight) + moved(elements * loaded // SHARED, elements * loaded)
+    stored = moved(elements * size, elements * size)
+    loads = [moved(count * size, 0 if count > elements else elements * size) for count in reads]
     kept = sum(loads, once + stored + Work(launches=int(grows)))
-    again = [Work(count * weight) + _moved(count * loaded // SHARED, elements * loaded) for count in reads]
+    again = [Work(count * weight) + moved(count * loaded // SHARED, elements * loaded) for count in reads]
     symbols = sorted({str(symbol) for item in users for extent in extents_of(item) for symbol in extent.symbols()})
     return Decision(value.name, kept, sum(again, Work()), tuple(symbols))
 
@@ -165,7 +174,7 @@ def loaded_bytes(operand: Value, result: Value) -> int:
     return operand.tensor.machine.size if operand.tensor.shape == result.tensor.shape else 0
 
 
-def _moved(size: int, footprint: int) -> Work:
+def moved(size: int, footprint: int) -> Work:
     """So many bytes of something that is so large."""
     return Work(memory=size) if footprint > CACHE else Work(cached=size)
 

@@ -36,15 +36,16 @@ def lower_loop_kernel(lowering: Lowering, kernel: LoopKernel, number: int) -> st
 
 
 def lower_loop_plan(lowering: Lowering, plan: LoopPlan, number: int) -> str:
-    return _run_function(lowering, plan, number, _range_function(lowering, plan, number))
+    return _run_function(lowering, plan, number, range_function(lowering, plan, number))
 
 
-def _range_function(lowering: Lowering, plan: LoopPlan, number: int) -> str:
-    """`void kernel_<n>(context, frame, outer0, outer1, first, last)`."""
+def range_function(lowering: Lowering, plan: LoopPlan, number: int, *, any_span: bool = False) -> str:
+    """`void kernel_<n>(context, frame, outer0, outer1, first, last)`. With `any_span` callers may ask for any
+    range of the vector axis, else for all of it if it is short."""
     function = FrameFunction(lowering, plan.kernel, f"kernel_{number}", RANGE)
     site, f = function.site(), function.f
     outer0, outer1, first, last = f.arguments[2:]
-    whole = _whole_span(plan)
+    whole = None if any_span else _whole_span(plan)
     if whole is not None:
         first, last = i64(0), i64(whole)
     if plan.wide > 1:

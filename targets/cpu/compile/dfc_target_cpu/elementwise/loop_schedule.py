@@ -116,8 +116,8 @@ class LoopPlan:
         return tuple(self.extents[axis] for axis in axes)
 
 
-def plan_loops(kernel: LoopKernel, machine: Machine) -> LoopPlan:
-    """The schedule of a kernel."""
+def plan_loops(kernel: LoopKernel, machine: Machine, *, in_order: bool = False) -> LoopPlan:
+    """The schedule of a kernel; with `in_order` the loops over outer axes stand in their order, lanes innermost."""
     kernel = all_outer(kernel)
     order = kernel_order(kernel)
     scan = scan_order(kernel)
@@ -127,6 +127,8 @@ def plan_loops(kernel: LoopKernel, machine: Machine) -> LoopPlan:
         stage = StagePlan(order.stages[0], scan.scan.axis, lanes, 1, scan=scan.scan)
         return LoopPlan(kernel, order.extents, order.outer, NONE, 1, (stage,), False, 1)
     vector = NONE if order.by_rows else _outer_vector(order)
+    if in_order and vector != NONE:
+        vector = order.outer[-1]
     lanes = 1 if vector == NONE else _lanes(((s.stage.body, s.access) for s in order.stages), vector, True, machine)
     stages = tuple(_plan_stage(one, lanes, order.by_rows, machine) for one in order.stages)
     rest = tuple(axis for axis in order.outer if axis != vector)

@@ -10,7 +10,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.access import written_operands
 from dfc.kernels.contractions import as_product, kernel_faults
 from dfc.kernels.errors import CodeGenerationError
-from dfc.kernels.form import ContractKernel, Kernel
+from dfc.kernels.form import ContractKernel, Kernel, RowBlockKernel
 from dfc.kernels.program import Program, lock_order
 from dfc.kernels.programs.interruption import Polling, plan_polling
 from dfc.kernels.programs.outline import AnyStep, EntryLayout, Outlined, frame_words, lay_out, outlined_in
@@ -24,6 +24,7 @@ from dfc_target_cpu.llvm.text import ModuleText
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.contraction import lower_contraction, product_workspace_bytes
 from dfc_target_cpu.product.gemm_library import gemm_library
+from dfc_target_cpu.product.row_blocks import lower_row_blocks, row_block_elements, row_block_workspace_bytes
 from dfc_target_cpu.windows.library import libraries
 from dfc_target_cpu.windows.plans import aligned, packed_bytes, planned_windows, windows_workspace_bytes
 
@@ -62,15 +63,11 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
         symbols.append(lower_entry(scope, layout))
     symbols += [worker_entry(module, machine), stop_entry(module, machine)]
     direct = {kernel for kernel, _, _ in planned}
-    elements = product_elements([kernel for kernel in program.kernels if kernel not in direct])
+    others = [kernel for kernel in program.kernels if kernel not in direct]
+    elements = product_elements(others)
     plain = [*([gemm_library(machine, elements)] if elements else []), *libraries(machine, planned)]
-    workspace = max(
-        (
-            *(product_workspace_bytes(machine, element) for element in elements),
-            *(windows_workspace_bytes(kernel, plan, element, machine) for kernel, plan, element in planned),
-        ),
-        default=0,
-    )
+    windows = (windows_workspace_bytes(kernel, plan, element, machine) for kernel, plan, element in planned)
+    workspace = max((workspace_bytes(others, machine), *windows))
     texts, launches = [module.text(), *kernels.launches], list(kernels.launches.values())
     return LoweredText(texts, launches, plain, symbols, lowering.spill_bytes, workspace, polling)
 
@@ -83,7 +80,17 @@ def containers_of(program: Program) -> tuple[str, ...]:
 def product_elements(kernels: Sequence[Kernel]) -> tuple[str, ...]:
     """Element types of the matrix products."""
     products = [as_product(kernel) for kernel in kernels if isinstance(kernel, ContractKernel)]
-    return tuple(sorted({one.element for one in products if one is not None}))
+    elements = {one.element for one in products if one is not None}
+    for kernel in kernels:
+        elements.update(row_block_elements(kernel) if isinstance(kernel, RowBlockKernel) else ())
+    return tuple(sorted(elements))
+
+
+def workspace_bytes(kernels: Sequence[Kernel], machine: Machine) -> int:
+    """Scratch memory of each part of a kernel."""
+    products = [product_workspace_bytes(machine, element) for element in product_elements(kernels)]
+    blocks = [row_block_workspace_bytes(machine, one) for one in kernels if isinstance(one, RowBlockKernel)]
+    return max([0, *products, *blocks])
 
 
 class KernelTexts:
@@ -97,6 +104,9 @@ class KernelTexts:
     def lower(self, kernel: Kernel) -> Launchable:
         """The functions of one kernel, or the plan by which it is written out at each launch."""
         faults = kernel_faults(kernel)
+        if isinstance(kernel, RowBlockKernel):
+            written = frozenset(n for n, operand in enumerate(kernel.operands) if operand.access != "read")
+            return Launchable(self._launch(lambda part: lower_row_blocks(part, kernel, 0)), None, faults, written)
         if isinstance(kernel, ContractKernel):
             written = frozenset(store.operand for store in kernel.stores)
             return Launchable(self._launch(lambda part: lower_contraction(part, kernel, 0)), None, faults, written)

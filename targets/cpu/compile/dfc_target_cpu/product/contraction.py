@@ -24,7 +24,7 @@ from dfc_target_cpu.elementwise.types import memory_type
 from dfc_target_cpu.entries.context_code import asked_to_leave, load_field
 from dfc_target_cpu.entries.frames import PART, FrameFunction, Lowering
 from dfc_target_cpu.entries.threads import pool_run
-from dfc_target_cpu.llvm.text import Value
+from dfc_target_cpu.llvm.text import Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, NULL, byte_size, i64, literal_int
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.epilogue import RECORD, Epilogue
@@ -56,7 +56,7 @@ def lower_contraction(lowering: Lowering, kernel: ContractKernel, number: int) -
     plan = plan_windows(kernel, lowering.machine)
     if plan is not None:
         return lower_windows(lowering, matched_product, plan, number, epilogue)
-    part = _Part(lowering, matched_product, number, epilogue).build()
+    part = ProductPart(lowering, matched_product, number, epilogue).build()
     return _run(lowering, matched_product, number, part)
 
 
@@ -101,14 +101,15 @@ class Tile:
     columns: Value
 
 
-class _Part(FrameFunction):
+class ProductPart(FrameFunction):
     """`void product_<n>(context, frame, part, parts)`: a share of the batch, or of every product."""
 
-    def __init__(self, lowering: Lowering, p: Product, number: int, epilogue: str) -> None:
-        super().__init__(lowering, p.kernel, f"product_{number}", PART)
+    def __init__(
+        self, lowering: Lowering, p: Product, number: int, epilogue: str, extra: tuple[Parameter, ...] = PART
+    ) -> None:
+        super().__init__(lowering, p.kernel, f"product_{number}", extra)
         self.p, self.epilogue, self.number = p, epilogue, number
         self.rows = TILE_ROWS if p.direct == NONE else DIRECT_ROWS
-        self.part, self.parts = self.f.arguments[2:]
         self.panels = {name: self._panel(name, one) for name, one in (("a", p.a), ("b", p.b))}
         self.gemm = declare_gemm(lowering.module, p.element)
 
@@ -129,13 +130,11 @@ class _Part(FrameFunction):
 
     def build(self) -> str:
         p, f = self.p, self.f
-        site = self.site()
-        self.pointers, self.leave = site.pointers, site.failed
-        self.extents = [self.value(axis.extent) for axis in p.kernel.axes]
+        self.part, self.parts = f.arguments[2:]
+        self.enter()
         spill = load_field(f, self.context, "scratch")
         each = product_workspace_bytes(self.lowering.machine, p.element)
         self.workspace = f.gep("i8", spill, f.add(i64(self.lowering.spill_bytes), f.mul(self.part, i64(each))))
-        self.record = f.alloca("i64", count=len(RECORD) + p.kernel.m, align=8)
         batch = self.value(product(axis.extent for axis in p.kernel.axes[: p.kernel.m]))
         many = f.icmp("sge", batch, f.mul(self.parts, i64(2)))
         first = f.select(many, self._border(batch, self.part), i64(0))
@@ -147,6 +146,13 @@ class _Part(FrameFunction):
             with odometer(f, first, last, self.extents[: p.kernel.m]) as indices:
                 self._product(indices, share)
         return self.finish()
+
+    def enter(self) -> None:
+        """Reads operands and sizes, and makes room for the record of the epilogue."""
+        site = self.site()
+        self.pointers, self.leave = site.pointers, site.failed
+        self.extents = [self.value(axis.extent) for axis in self.p.kernel.axes]
+        self.record = self.f.alloca("i64", count=len(RECORD) + self.p.kernel.m, align=8)
 
     def _border(self, count: Value, part: Value) -> Value:
         return self.f.assign("i64", f"udiv {self.f.mul(count, part)}, {self.parts.text}")

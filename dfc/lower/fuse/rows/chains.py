@@ -1,0 +1,105 @@
+"""Chains: kernels of a run that go along the same rows and hand each other values in the row at hand.
+
+Assumes kernels in an order of execution with nothing between them. Guarantees of a chain that its lines are written by
+one of its kernels, before the others read them, and that nobody else ever touches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from dfc.deferred.dataclasses import dataclass
+from dfc.ir.dims import Dim
+from dfc.kernels.body import Affine
+from dfc.kernels.form import ContractKernel, RowBlockKernel
+from dfc.kernels.program import BufferRole
+from dfc.kernels.row_blocks import Rows, along_rows
+from dfc.lower.fuse.fused import FusedKernel
+from dfc.lower.storage import BufferView, Storage
+
+Run = Sequence[FusedKernel]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """`rows`: extents of batch axes and rows. `members`: kernels by their number in the run, as steps. `lines`: what
+    they hand to each other, with the number of the kernel that writes it."""
+
+    rows: tuple[Dim, ...]
+    members: Mapping[int, Rows]
+    lines: Mapping[Storage, int]
+
+
+def owned(run: Run, uses: Mapping[Storage, int]) -> dict[Storage, int]:
+    """The memory of the arena that kernels of the run alone touch, one of which writes all that others read; its number
+    there. `uses` counts the views of each storage in the entry."""
+    touching: dict[Storage, list[tuple[int, BufferView, str]]] = {}
+    for number, part in enumerate(run):
+        for operand, view in zip(part.kernel.operands, part.views, strict=True):
+            touching.setdefault(view.storage, []).append((number, view, operand.access))
+    writers: dict[Storage, int] = {}
+    for storage, touched in touching.items():
+        first, view, access = touched[0]
+        if storage.role is not BufferRole.ARENA or len(touched) != uses[storage] or not view.whole or access == "read":
+            continue
+        if all(other.shape == view.shape and mode == "read" and n > first for n, other, mode in touched[1:]):
+            writers[storage] = first
+    return writers
+
+
+def seeds(run: Run, writers: Mapping[Storage, int]) -> list[tuple[Storage, tuple[Dim, ...]]]:
+    """What products write row by row, with the extents of these rows."""
+    result: list[tuple[Storage, tuple[Dim, ...]]] = []
+    for storage, number in writers.items():
+        kernel = run[number].kernel
+        if isinstance(kernel, ContractKernel) and _is_matrix(kernel, run[number].views, storage):
+            result.append((storage, storage.shape[:-1]))
+    return result
+
+
+def _is_matrix(kernel: ContractKernel, views: Sequence[BufferView], storage: Storage) -> bool:
+    """Whether a result of a product has its axes."""
+    index = tuple(Affine(((axis, 1),)) for axis in range(kernel.k))
+    return any(views[store.operand].storage is storage and store.index == index for store in kernel.stores)
+
+
+def chain(run: Run, writers: Mapping[Storage, int], seed: Storage, kept: Collection[Storage]) -> Chain | None:
+    """What hangs together with a seed; None if that is the seed alone. What is `kept` lies in memory."""
+    rows = seed.shape[:-1]
+    leading = len(rows)
+    lines = {s for s in writers if s not in kept and s.shape[:leading] == rows}
+    while seed in lines:
+        members, failed = _members(run, rows, lines, seed)
+        if not failed:
+            touched = {view.storage for number in members for view in run[number].views}
+            own = {storage: writers[storage] for storage in writers if storage in lines & touched}
+            return Chain(rows, members, own) if len(members) > 1 else None
+        lines -= failed
+    return None
+
+
+def _members(
+    run: Run, rows: tuple[Dim, ...], lines: set[Storage], seed: Storage
+) -> tuple[dict[int, Rows], set[Storage]]:
+    """The kernels that touch the seed, and what they have in common with others, and so on; and the lines of those that
+    do not go along the rows."""
+    touching: dict[Storage, list[int]] = {}
+    for number, part in enumerate(run):
+        for storage in {view.storage for view in part.views} & lines:
+            touching.setdefault(storage, []).append(number)
+    members: dict[int, Rows] = {}
+    pending, seen = [seed], {seed}
+    while pending:
+        for number in touching.get(pending.pop(), ()):
+            if number in members:
+                continue
+            part = run[number]
+            panels = [slot for slot, view in enumerate(part.views) if view.storage in lines]
+            step = None if isinstance(part.kernel, RowBlockKernel) else along_rows(part.kernel, rows, panels)
+            if step is None:
+                return {}, {part.views[slot].storage for slot in panels}
+            members[number] = step
+            new = {part.views[slot].storage for slot in panels} - seen
+            seen |= new
+            pending += sorted(new, key=lambda storage: storage.name)
+    return dict(sorted(members.items())), set()

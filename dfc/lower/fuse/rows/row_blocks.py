@@ -1,0 +1,131 @@
+"""row blocks: kernels of an entry that go along the same rows become one, wherever that costs less.
+
+Assumes the blocks of one entry. Guarantees the same values in the same memory, but for what only the joined kernels
+touch, which has no memory any more. A chain that costs more as a whole stays apart as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from dfc.lower.fuse.fused import (
+    FusedBlock,
+    FusedCheck,
+    FusedCheckpoint,
+    FusedEffect,
+    FusedEntry,
+    FusedFor,
+    FusedHostCall,
+    FusedIf,
+    FusedKernel,
+    FusedMeasure,
+    FusedNode,
+    FusedPart,
+    FusedWhile,
+    blocks_of,
+)
+from dfc.lower.fuse.rows.chains import Run, chain, owned, seeds
+from dfc.lower.fuse.rows.joining import Joined, joined
+from dfc.lower.fuse.rows.phases import in_order, phases
+from dfc.lower.storage import BufferView, Storage
+
+
+def with_row_blocks(entry: FusedEntry) -> FusedEntry:
+    """The entry with kernels joined."""
+    uses = Counter(view.storage for view in entry.results)
+    uses.update(view.storage for view in entry.arguments if view is not None)
+    uses.update(view.storage for view in _views(entry.block))
+    return replace(entry, block=_block(entry.block, uses))
+
+
+def _block(block: FusedBlock, uses: Mapping[Storage, int]) -> FusedBlock:
+    """It recurses into regions only, whose nesting the front end bounds."""
+    parts: list[FusedPart] = []
+    run: list[FusedKernel] = []
+    for part in block:
+        if isinstance(part, FusedKernel):
+            run.append(part)
+            continue
+        parts += [*_run(run, uses), _node(part, uses)]
+        run = []
+    return (*parts, *_run(run, uses))
+
+
+def _node(part: FusedNode, uses: Mapping[Storage, int]) -> FusedNode:
+    match part:
+        case FusedIf():
+            return replace(part, then=_block(part.then, uses), otherwise=_block(part.otherwise, uses))
+        case FusedWhile():
+            return replace(part, condition=_block(part.condition, uses), body=_block(part.body, uses))
+        case FusedFor():
+            return replace(part, body=_block(part.body, uses))
+        case _:
+            return part
+
+
+def _views(block: FusedBlock) -> Iterator[BufferView]:
+    """The memory that parts of a block use, once for each use."""
+    for part in block:
+        match part:
+            case FusedKernel():
+                yield from part.views
+            case FusedCheck() | FusedIf():
+                yield part.condition
+            case FusedMeasure():
+                yield part.source
+            case FusedWhile():
+                yield part.test
+            case FusedFor():
+                yield from (part.index, part.start, part.stop)
+            case FusedEffect():
+                yield from (view for pair in part.copies for view in pair)
+            case FusedHostCall():
+                yield from (*part.inputs, *part.outputs)
+            case FusedCheckpoint():
+                pass
+            case _:
+                assert_never(part)
+        for inner in blocks_of(part):
+            yield from _views(inner)
+
+
+def _run(run: Run, uses: Mapping[Storage, int]) -> Run:
+    """Kernels with nothing between them: one chain after the other, by the number of what begins it."""
+    tried: set[Storage] = set()
+    while True:
+        writers = owned(run, uses)
+        seed = next((storage for storage, _ in seeds(run, writers) if storage not in tried), None)
+        if seed is None:
+            return run
+        tried.add(seed)
+        run = _with_chain(run, writers, seed)
+
+
+def _with_chain(run: Run, writers: Mapping[Storage, int], seed: Storage) -> Run:
+    """The run with the chain of a seed as one kernel for each phase; as it was, if that costs more."""
+    kept: set[Storage] = set()
+    while True:
+        joint = chain(run, writers, seed, kept)
+        if joint is None:
+            return run
+        division = phases(run, joint)
+        if not isinstance(division, Storage):
+            break
+        kept.add(division)
+    groups = [
+        one
+        for phase in sorted({division.numbers[n] for n in joint.members})
+        if (one := joined(run, joint, division, phase))
+    ]
+    return _replaced(run, groups, division.numbers)
+
+
+def _replaced(run: Run, groups: list[Joined], numbers: list[int]) -> Run:
+    if not groups or any(group.decision.keeps for group in groups):
+        return run
+    order = in_order(run, [group.members for group in groups], numbers)
+    parts = [run[n] if n < len(run) else groups[n - len(run)].part for n in order]
+    return parts
