@@ -5,7 +5,7 @@ is walked without recursion and equal bodies compare equal. Element types are ma
 (one byte in memory). f16 and bf16 values are computed in f32: a load widens, a store rounds to nearest even.
 
 Scalar functions (all targets implement exactly these; semantics are those of NumPy unless said otherwise):
-  unary   neg abs sign exp log log1p sqrt rsqrt sin cos tanh erf floor ceil round trunc is_finite not
+  unary   neg abs sign exp log log1p sqrt rsqrt sin cos tanh sigmoid erf floor ceil round trunc is_finite not
           (round is half to even; rsqrt is 1 / sqrt(x); sign keeps zero and NaN; integers wrap)
   binary  add sub mul div floordiv mod pow minimum maximum equal not_equal less less_equal greater greater_equal
           and or xor (bit by bit on integers, as is not) shift_left shift_right (by 0 .. width - 1; the sign fills in)
@@ -37,6 +37,7 @@ UNARY = frozenset(
         "sin",
         "cos",
         "tanh",
+        "sigmoid",
         "erf",
         "floor",
         "ceil",

@@ -51,6 +51,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "sin": np.sin,
     "cos": np.cos,
     "tanh": np.tanh,
+    "sigmoid": lambda x: np.where(x >= 0, np.ones_like(x), np.exp(-np.abs(x))) / (1 + np.exp(-np.abs(x))),
     "erf": lambda x: np.asarray(erf(np.asarray(x)))[()],
     "floor": np.floor,
     "ceil": np.ceil,

@@ -1,7 +1,8 @@
 """exp and its relatives: exp2, expm1, sigmoid, tanh.
 
-x = n log 2 + r with |r| <= log(2) / 2; exp(r) - 1 = r + r^2 P(r); then the exponent is put back in two steps, which
+x = n log 2 + r with |r| <= log(2) / 2; exp(r) = 1 + r + r^2 P(r); then the exponent is put back in two steps, which
 makes subnormal results right. Limits are chosen such that overflow and underflow come out of that multiplication.
+A division takes as long as all the rest of a function in single precision, so sigmoid has none there.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ def exp(x: Term) -> Term:
 
 def exp_within(x: Term) -> Term:
     """exp for arguments known to lie within the limits of `exp`."""
-    whole, exponent, tail = _reduced(x)
-    return scale(tail + 1.0, whole, exponent)
+    whole, exponent, r = _reduced(x)
+    return scale(exp_reduced(r), whole, exponent)
 
 
 def exp2(x: Term) -> Term:
     low, high = (-151.0, 129.0) if is_single(x) else (-1076.0, 1025.0)
     x = clamp(x, low, high)
     whole, exponent = nearest(x, 1.0)
-    return scale(exp_minus_one((x - whole) * LN2_EXACT[0]) + 1.0, whole, exponent)
+    return scale(exp_reduced((x - whole) * LN2_EXACT[0]), whole, exponent)
 
 
 def expm1(x: Term) -> Term:
@@ -36,33 +37,62 @@ def expm1(x: Term) -> Term:
 
 def _expm1_within(x: Term) -> Term:
     """2 (2^(n-1) p + (2^(n-1) - 1/2)): halved so that the largest results do not overflow early."""
-    _, exponent, tail = _reduced(x)
+    _, exponent, r = _reduced(x)
     half = power_of_two(exponent - 1, x.dtype)
-    total = multiply_add(half, tail, half - 0.5)
+    total = multiply_add(half, exp_minus_one(r), half - 0.5)
     return total + total
 
 
 def sigmoid(x: Term) -> Term:
     """1 / (1 + exp(-x)), as exp(x) / (1 + exp(x)) for negative x: never overflows, subnormal where it should be."""
-    magnitude = clamp(abs(x), None, 104.0 if is_single(x) else 746.0)
-    e = exp_within(-magnitude)
+    e = exp_within(clamp(-abs(x), -104.0 if is_single(x) else -746.0, None))
+    if is_single(x):
+        inverse = _inverse_of_one_plus(e)
+        return x.less(0.0).choose(e * inverse, inverse)
     return x.less(0.0).choose(e, 1.0) / (1.0 + e)
+
+
+_INVERSE = [576 / 577, -544 / 577, 384 / 577, -128 / 577]
+"""(1 - T(2 e - 1) / 577) / (1 + e) with Chebyshev's polynomial T of degree 4, which is 577 where 1 + e is 0: of all
+polynomials of degree 3 that which differs least from 1 / (1 + e) for 0 <= e <= 1, by 1 part in 577."""
+
+
+def _inverse_of_one_plus(e: Term) -> Term:
+    """1 / (1 + e) for 0 <= e <= 1: y / (1 - d) = y (1 + d + d^2 + ...) with d = 1 - (1 + e) y, whose third power
+    is below what single precision sees. 1 + e is never rounded."""
+    y = horner(e, _INVERSE)
+    d = multiply_add(-e, y, 1.0 - y)
+    return multiply_add(y, multiply_add(d, d, d), y)
 
 
 def tanh(x: Term) -> Term:
     """t / (t + 2) with t = expm1(2 |x|); 1 from where it rounds to 1."""
     magnitude = clamp(abs(x), None, 10.0 if is_single(x) else 20.0)
-    t = _expm1_within(magnitude + magnitude)
+    t = _expm1_of_double(magnitude) if is_single(x) else _expm1_within(magnitude + magnitude)
     return (t / (t + 2.0)).with_sign_of(x)
 
 
+def _expm1_of_double(x: Term) -> Term:
+    """expm1(2 x) for 0 <= x <= 10 in single precision, for tanh: where n is not small, it does not see that log 2 is
+    rounded."""
+    whole, exponent = nearest(x, 2 * LOG2_E)
+    r = multiply_add(whole, -LN2_EXACT[0] / 2, x)
+    half = multiply_add(r * r, horner(r, [c * 2.0 ** (k + 1) for k, c in enumerate(EXP_F32)]), r)  # of exp(2 r) - 1
+    power = power_of_two(exponent + 1, x.dtype)
+    return multiply_add(power, half, multiply_add(power, 0.5, -1.0))
+
+
 def _reduced(x: Term) -> tuple[Term, Term, Term]:
-    """n as a number and as an integer, and exp(r) - 1."""
+    """n as a number and as an integer, and r."""
     high, low = LN2_F32 if is_single(x) else LN2_F64
     whole, exponent = nearest(x, LOG2_E)
     r = multiply_add(whole, -high, x)
-    r = multiply_add(whole, -low, r)
-    return whole, exponent, exp_minus_one(r)
+    return whole, exponent, multiply_add(whole, -low, r)
+
+
+def exp_reduced(r: Term) -> Term:
+    """exp(r) for |r| <= log(2) / 2."""
+    return horner(r, (1.0, 1.0, *(EXP_F32 if is_single(r) else EXP_F64)))
 
 
 def exp_minus_one(r: Term) -> Term:

@@ -121,14 +121,6 @@ def _sigmoid(x: Numeric) -> object:
     return np.where(x >= 0, x.dtype.type(1), t) / (1 + t)
 
 
-def _emit_sigmoid(body: BodyBuilder, x: int) -> int:
-    """Never overflows: both branches use exp(-|x|)."""
-    one = body.number(1, body.dtype(x))
-    t = body.apply("exp", body.apply("neg", body.apply("abs", x)))
-    above = body.apply("select", body.apply("greater_equal", x, body.number(0, body.dtype(x))), one, t)
-    return body.apply("div", above, body.apply("add", one, t))
-
-
 def _emit_gelu(body: BodyBuilder, x: int) -> int:
     dtype = body.dtype(x)
     inner = body.apply("erf", body.apply("mul", x, body.number(sqrt(0.5), dtype)))
@@ -268,7 +260,6 @@ unary(
     "1 / (1 + exp(-x)), without overflow.",
     _sigmoid,
     lambda b, _x, y, dy: mul(b, dy, mul(b, y, _one_minus(b, y))),
-    emit=_emit_sigmoid,
     rules=POSITIVE_FUNCTION,
 )
 unary(
