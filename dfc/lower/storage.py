@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import Dim
+from dfc.ir.dims import Dim, product
 from dfc.ir.dtypes import DType
 from dfc.kernels.program import BufferRole
+
+TYPICAL = 64
+"""The value of every symbol when sizes that are no constants are compared."""
 
 
 class Storage:
@@ -50,3 +53,16 @@ class BufferView:
 
 def whole_view(storage: Storage) -> BufferView:
     return BufferView(storage, storage.shape)
+
+
+def typical(size: Dim) -> int:
+    """A number to compare sizes by."""
+    constant = size.constant
+    if constant is not None:
+        return constant
+    return size.evaluate(dict.fromkeys(size.symbols(), TYPICAL))
+
+
+def typical_bytes(storage: Storage) -> int:
+    """The bytes of a storage, as `typical` counts."""
+    return typical(product(storage.shape)) * storage.dtype.size

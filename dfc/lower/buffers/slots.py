@@ -18,12 +18,11 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, Symbol, ceil_divide, dim, maximum
 from dfc.ir.measured import upper_elements
 from dfc.lower.buffers.liveness import Life
-from dfc.lower.storage import Storage
+from dfc.lower.storage import Storage, typical
 
 ALIGNMENT = 64
 SEARCHED = 32  # free slots that are compared with a storage of another size
 NO_BOUNDS: Mapping[Symbol, Dim] = {}
-TYPICAL = 64  # the value of every symbol when sizes that are no constants are compared
 MOST_BY_SIZE = 2000
 """Storages that are planned in the order of size, too: the time for that grows with the square of their number."""
 
@@ -150,14 +149,6 @@ def _reuse(size: Dim, free: list[Slot]) -> Slot | None:
         if distance == 0:
             break
     return None if best is None else free.pop(best[1])
-
-
-def typical(size: Dim) -> int:
-    """A number to compare sizes by."""
-    constant = size.constant
-    if constant is not None:
-        return constant
-    return size.evaluate(dict.fromkeys(size.symbols(), TYPICAL))
 
 
 def _peak(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> tuple[Dim, tuple[str, ...]]:

@@ -36,6 +36,7 @@ from dfc.lower.fuse.fused import (
     FusedWhile,
 )
 from dfc.lower.schedule.locks import lock
+from dfc.lower.schedule.order import order
 from dfc.lower.schedule.unallocated import (
     UnallocatedCheck,
     UnallocatedCopy,
@@ -80,7 +81,7 @@ def schedule(fused: Fused) -> Scheduled:
     tables = replace(fused.tables, sites=[], signatures=signatures)
     entries: list[ScheduledEntry] = []
     for each in fused.entries:
-        steps = _Scheduler(tables).block(each.block)
+        steps = order(_Scheduler(tables).block(each.block))
         entries.append(_entry(each, steps))
     locked = lock(tables, [each.steps for each in entries])
     return Scheduled(tables, tuple(replace(e, steps=steps) for e, steps in zip(entries, locked, strict=True)))

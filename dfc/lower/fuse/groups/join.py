@@ -14,12 +14,13 @@ memory and its loops may be of that size.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from itertools import count
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import Dim
+from dfc.ir.dims import Dim, product
 from dfc.ir.graph import Value
 from dfc.kernels.body import Affine
 from dfc.kernels.program import BufferRole
@@ -44,12 +45,13 @@ from dfc.lower.fuse.items.items import (
     writes_of,
 )
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.storage import Storage
+from dfc.lower.storage import Storage, typical
 
 Joining = tuple[OpenGroup, Fit]
 Fitting = Callable[[Analysed, OpenGroup], Fit | None]
 GROUP_LIMIT = 256  # nodes in a kernel
 OPERAND_LIMIT = 24  # memory operands of a kernel, each of which takes a register
+LARGE = 1 << 15  # bytes that are worth a launch of their own, rather than that others stay in memory beside them
 ROOM = 1 << 20  # ranks between a group and the next one: for scalars, and for what is read at many points
 FOR_SCALARS = 1
 """The rank behind a multiple of `ROOM` that scalars alone may have: they run at one point, once."""
@@ -73,12 +75,14 @@ class _Joiner:
         default_factory=dict["tuple[int, tuple[Dim, ...]]", OpenGroup]
     )
     users_of: dict[Value, list[Analysed]] = field(default_factory=dict[Value, list[Analysed]])
+    users: Counter[Value] = field(default_factory=Counter[Value])
     check: int = BEFORE_ALL
     failing: int = BEFORE_ALL
     barrier: int = BEFORE_ALL
 
     def run(self, items: Sequence[Analysed]) -> list[Group]:
         for each in items:
+            self.users.update({value for value, _ in each.leaves})
             for value, _ in each.leaves:
                 if value in self.collected.decisions:
                     self.users_of.setdefault(value, []).append(each)
@@ -234,11 +238,17 @@ class _Joiner:
         return sorted(able, key=lambda group: -group.rank)
 
     def _total(self, each: Analysed, bound: int) -> Joining | None:
+        """The group of another total over as many elements, unless memory that nobody else reads would wait for it."""
         group = self.totals.get(extents_of(each.item))
-        if group is None or group.rank <= bound:
+        if group is None or group.rank <= bound or any(self._waits(value) for value, _ in each.leaves):
             return None
         fitting = self._fits(each, group, fit_total)
         return (group, fitting) if fitting is not None else None
+
+    def _waits(self, value: Value) -> bool:
+        """Whether a value is in memory of the call that is large and free once its only user has run."""
+        size = typical(product(value.tensor.shape)) * value.tensor.machine.size
+        return value in self.collected.roots and self.users[value] == 1 and size >= LARGE
 
     def _same_space(self, each: Analysed, bound: int) -> Joining | None:
         extents = extents_of(each.item)
