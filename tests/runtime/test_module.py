@@ -31,6 +31,16 @@ def test_an_entry_is_a_method_that_returns_numpy_scalars(model: Module) -> None:
     assert model.add(1, y=2) == 3
 
 
+def test_numbers_in_arrays_are_numbers(model: Module) -> None:
+    one, two = np.array(1.5, "f4"), np.array(2, "f4")
+    for _ in range(2):  # what was found out about the types of the first call holds for the second
+        assert model.add(one, two) == model.add(1.5, two) == model.add(one, y=2) == 3.5
+    assert model.add(np.array(np.inf, "f4"), two) == np.inf
+    for wrong in (one.astype(">f4"), one.astype("f8"), np.array([1.5], "f4")):
+        with pytest.raises(FeedError, match="E0901"):
+            model.add(wrong, two)
+
+
 def test_results_are_a_named_tuple(model: Module) -> None:
     x = np.ones((3, 4), "f4")
     result = model.scale(x, rate=2)

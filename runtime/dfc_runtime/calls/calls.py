@@ -39,6 +39,7 @@ NO_DIMS: dict[str, int] = {}
 _array_type, _empty = np.ndarray, np.empty  # looked up once, not in every call
 _READY = 0x101  # C-contiguous and aligned, as `flags.num` counts
 _MOST_PLANS = 4096
+_MOST_KINDS = 64
 _NUMBERS: dict[str, frozenset[type]] = {
     "bool": frozenset({bool, np.bool_}),
     "integer": frozenset({int, *(np.dtype(f"{k}{n}").type for k in "iu" for n in (1, 2, 4, 8))}),
@@ -154,6 +155,8 @@ class EntryCall:
                 shapes.append(value.shape)
             elif type(value) in feed.quick:
                 values.append(value)
+            elif type(value) is _array_type and feed.quick and value.dtype == feed.dtype and not value.shape:
+                values.append(value.item())
             elif not feed.is_text:
                 values.append(feeds.scalar(self.entry, feed.parameter, value, self.memory))
         return values, kept, tuple(shapes)
@@ -310,7 +313,7 @@ def scalar_call(entry_call: EntryCall) -> Callable[..., object]:
     """For entries of one native function whose feeds and results all have rank 0."""
     count = len(entry_call.feeds)
     names, by_name = _getter(entry_call)
-    quick: set[tuple[type, ...]] = set()
+    known: dict[tuple[type, ...], bool] = {}
     native, pack, gate, wrap = entry_call.native, entry_call.pack, entry_call.gate, entry_call.wrap
     arena = entry_call.plan((), None).arena
     unset, entry = entry_call.machinery.state.unset, entry_call.entry
@@ -318,12 +321,12 @@ def scalar_call(entry_call: EntryCall) -> Callable[..., object]:
     own_frame = None if entry_call.is_concurrent else entry_call.frame()
     frames = entry_call.frames
 
-    def check(arguments: Sequence[object]) -> Sequence[object]:
-        """Values to pack; remembers types for which this does nothing."""
-        values, _, _ = entry_call.collect(arguments)
-        if all(type(value) in feed.quick for feed, value in zip(entry_call.feeds, arguments, strict=True)):
-            quick.add(tuple(map(type, arguments)))
-        return values
+    def is_packable(types: tuple[type, ...]) -> bool:
+        """Whether values of these types are packed as they are; remembered for the usual ones."""
+        packable = all(kind in feed.quick for feed, kind in zip(entry_call.feeds, types, strict=True))
+        if len(known) < _MOST_KINDS:
+            known[types] = packable
+        return packable
 
     def call(*arguments: object, **named: object) -> object:
         values: Sequence[object] = arguments
@@ -333,8 +336,9 @@ def scalar_call(entry_call: EntryCall) -> Callable[..., object]:
             else:
                 values = entry_call.binder.bind(arguments, named).feeds
         ordered = values
-        if tuple(map(type, values)) not in quick:
-            values = check(values)
+        types = tuple(map(type, values))
+        if not (known[types] if types in known else is_packable(types)):
+            values, _, _ = entry_call.collect(values)
         with gate:
             frame = own_frame or (frames.pop() if frames else entry_call.frame())
             try:
