@@ -56,7 +56,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-LONGEST = 200
+LONGEST = 1000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -20,10 +20,10 @@ import pytest
 import dfc
 from dfc_runtime.checkpoints import format, store
 from dfc_runtime.errors import FileError
-from tests.mpi.test_run_command import FEEDS, _run, _start, digest, new
+from tests.mpi.test_run_command import FEEDS, WITHIN, _run, _start, digest, new
 from tests.support.sweeping import few
 
-pytestmark = [pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.timeout(2 * WITHIN)]
 
 PROGRAM = """dfg 1
 
@@ -102,7 +102,7 @@ class Job:
         return 0
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + WITHIN
         while not condition():
             assert time.monotonic() < end and self.process.poll() is None, "the moment did not come"
             time.sleep(0.001)  # shorter than any of the moments; the ranks need the processor
@@ -155,7 +155,7 @@ def test_a_kill_at_any_of_these_moments_changes_nothing(
     for moment, rank in kills:
         moment(job, rank)
         job.kill(rank)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=WITHIN)
     assert process.returncode == 0, err
     assert digest(saved) == digest(folder / "whole")
     restarts = [line for line in err.splitlines() if line.startswith("dfc: restart ")]
@@ -169,7 +169,7 @@ def test_a_single_call_is_not_made_again_when_its_state_was_saved(folder: Path, 
     job = Job(process, tmp_path, saved)
     job.wait(lambda: job.record(0) is not None and job.saved_steps() == 1)
     job.kill(0)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WITHIN)
     assert process.returncode == 0, err
     assert int(store.find(saved).checkpoint.state["steps"].array) == 1
 
@@ -180,7 +180,7 @@ def test_after_a_death_it_is_told_how_to_go_on(folder: Path, tmp_path: Path) -> 
     job = Job(process, tmp_path, saved)
     job.wait(lambda: bool(store.steps_in(saved)))
     job.kill(1)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WITHIN)
     assert process.returncode == 75
     first, second = err.splitlines()[-2:]
     assert first.startswith("dfc: rank 1 ")
@@ -194,7 +194,7 @@ def test_of_two_jobs_in_one_folder_the_older_one_ends_with_one_message(folder: P
     (tmp_path / "newer").mkdir()
     code, _, err = _run(folder, tmp_path / "newer", *_words(saved, 20))
     assert code == 0, err
-    _, err = older.communicate(timeout=60)
+    _, err = older.communicate(timeout=WITHIN)
     assert older.returncode == 75
     told = f"error[E0911]: another run saves in {saved} now: this one (session 1, the other is 2) ends\n"
     assert err == new(saved) + told

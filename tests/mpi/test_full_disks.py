@@ -15,10 +15,10 @@ import pytest
 
 from dfc_runtime.checkpoints import store
 from tests.mpi.test_aimed_kills import Job, _words, folder
-from tests.mpi.test_run_command import _of, _run, _start, digest, new
+from tests.mpi.test_run_command import WITHIN, _of, _run, _start, digest, new
 from tests.support.sweeping import few
 
-pytestmark = [pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.timeout(2 * WITHIN)]
 __all__ = ["folder"]
 
 LARGEST_FILE = 100_000
@@ -46,7 +46,7 @@ def test_a_part_that_cannot_be_written_costs_no_step_and_no_earlier_checkpoint(
     record = job.record(rank)
     assert record is not None
     resource.prlimit(int(str(record["pid"])), resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WITHIN)
     assert process.returncode == 6, err
     who = f"rank {rank} (worker task {rank})"
     reason = f"cannot save a checkpoint in {saved}: File too large"

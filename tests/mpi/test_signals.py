@@ -16,11 +16,11 @@ import pytest
 from dfc_runtime.checkpoints import store
 from dfc_runtime.distributed.launch import processes
 from dfc_runtime.distributed.launch.supervisor import permissions
-from tests.mpi.test_run_command import FEEDS, _of, _start, _wait, digest, new, prepared, train
+from tests.mpi.test_run_command import FEEDS, WITHIN, _of, _start, _wait, digest, new, prepared, train
 from tests.support.mpi import ROOT
 from tests.support.sweeping import few
 
-pytestmark = [pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(2 * WITHIN)]
 
 FOR_EVER = ["train", *FEEDS, "--steps", 10**7, "-n", 2]
 
@@ -74,7 +74,7 @@ def test_whoever_is_signalled_the_job_saves_and_says_with_which_signal_it_was_st
     process = _start(folder, tmp_path, *FOR_EVER, "--state", saved, "--max-restarts", 1)
     _in_steps(tmp_path, process)
     send(tmp_path, process)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=WITHIN)
     assert process.returncode == 143, err
     assert ", stopped by a signal" in out
     assert _saved_steps(saved) > 0
@@ -92,10 +92,10 @@ def test_a_run_that_was_stopped_by_a_signal_to_a_rank_goes_on_to_the_same_bits(f
     process = _start(folder, tmp_path, *words)
     _in_steps(tmp_path, process)
     os.kill(_pid(tmp_path, 1), signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WITHIN)
     assert process.returncode == 143, err
     again = _start(folder, tmp_path, *words)
-    _, err = again.communicate(timeout=120)
+    _, err = again.communicate(timeout=WITHIN)
     assert again.returncode == 0, err
     assert digest(saved) == whole
 
@@ -130,7 +130,7 @@ def test_under_a_plain_launcher_a_signal_to_any_rank_reaches_the_one_that_decide
     )
     _wait(process, lambda: bool(store.steps_in(saved)) if saved.is_dir() else False)
     os.kill(processes.ranks_among(_of(tmp_path))[1], signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=WITHIN)
     assert process.returncode == 143, err
     assert ", stopped by a signal" in out
     assert _saved_steps(saved) > 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -14,23 +15,13 @@ from pathlib import Path
 import pytest
 
 from dfc_runtime.distributed.launch import processes
+from tests.support.job_driver import AHEAD
 from tests.support.mpi import ROOT
 
 pytestmark = [pytest.mark.timeout(120)]
 
 BETWEEN_LOOKS = 0.001
 """Seconds: shorter than any moment that is waited for, and the ranks have the processor meanwhile."""
-_DRIVER = """
-import os
-import sys
-from pathlib import Path
-from dfc_runtime.distributed.launch.coordinator import Policy
-from dfc_runtime.distributed.launch.supervisor import Job, supervise
-ranks, restarts, least = map(int, sys.argv[1:4])
-policy = Policy(ranks, restarts, least, float(sys.argv[4]))
-job = Job(["tests.support.job_child", *sys.argv[6:]], policy, Path(sys.argv[5]))
-sys.exit(supervise(job, lambda text: os.write(2, f"told: {text}\\n".encode()) and None))
-"""
 
 
 @dataclass
@@ -38,14 +29,16 @@ class Ended:
     code: int
     out: str
     told: list[str]
-    seconds: float
 
 
-def _start(folder: Path, ranks: int, *args: object, restarts: int = 0, least: int = 0, silence: float = 30.0):  # type: ignore[no-untyped-def]
+def _start(
+    folder: Path, ranks: int, *args: object, restarts: int = 0, least: int = 0, late: object = "never"
+) -> subprocess.Popen[str]:
+    """`late`: when the supervisor's clock is set forward by more than the silence that counts as death."""
     paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
-    command = [sys.executable, "-c", _DRIVER, ranks, restarts, least, silence, folder / "saved", *args]
+    command = [sys.executable, "-m", "tests.support.job_driver", ranks, restarts, least, folder / "saved", late, *args]
     return subprocess.Popen(
         [str(each) for each in command],
         env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(scratch)},
@@ -56,18 +49,16 @@ def _start(folder: Path, ranks: int, *args: object, restarts: int = 0, least: in
     )
 
 
-def _end(folder: Path, process: subprocess.Popen[str], begun: float) -> Ended:
+def _end(folder: Path, process: subprocess.Popen[str]) -> Ended:
     out, err = process.communicate(timeout=100)
-    seconds = time.monotonic() - begun
     told = [line.removeprefix("told: ") for line in err.splitlines() if line.startswith("told: ")]
     assert processes.of_job(-1, f"TMPDIR={folder / 'scratch'}") == [], "processes are left"
     assert list((folder / "scratch").iterdir()) == [], "files are left"
-    return Ended(process.returncode, out, told, seconds)
+    return Ended(process.returncode, out, told)
 
 
-def _run(folder: Path, ranks: int, *args: object, **policy: float) -> Ended:
-    begun = time.monotonic()
-    return _end(folder, _start(folder, ranks, *args, **policy), begun)  # type: ignore[arg-type]
+def _run(folder: Path, ranks: int, *args: object, restarts: int = 0) -> Ended:
+    return _end(folder, _start(folder, ranks, *args, restarts=restarts))
 
 
 def test_a_job_that_goes_well_is_over_with_0_and_says_nothing(tmp_path: Path) -> None:
@@ -96,10 +87,14 @@ def test_every_kind_of_death_ends_the_job_and_names_the_rank(tmp_path: Path, fau
 
 
 def test_a_rank_that_is_stopped_counts_as_dead_after_the_silence(tmp_path: Path) -> None:
-    ended = _run(tmp_path, 2, 1000, "1:20:stop", silence=2.0)
+    late = tmp_path / "late"
+    process = _start(tmp_path, 2, 1000, "1:20:stop", late=late)
+    _wait_until_stopped(_process_of(tmp_path, 1, 1, process), process)
+    late.touch()
+    ended = _end(tmp_path, process)
     assert ended.code == 75
-    assert ended.told[0].startswith("rank 1 has been silent for 2 s"), ended
-    assert ended.seconds < 15
+    silent = re.match(r"rank 1 has been silent for (\d+) s(, in step \d+)?; it sums", ended.told[0])
+    assert silent and int(silent[1]) >= AHEAD, ended
 
 
 def test_a_restart_goes_on_and_its_epoch_is_higher(tmp_path: Path) -> None:
@@ -129,16 +124,15 @@ def _wait_for_beats(folder: Path, process: subprocess.Popen[str], ranks: int = 2
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_after_the_step(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    begun = time.monotonic()
     process = _start(tmp_path, 2, 100_000)
     _wait_for_beats(tmp_path, process)
     process.send_signal(number)
-    ended = _end(tmp_path, process, begun)
+    ended = _end(tmp_path, process)
     assert ended.code == code, ended
     assert f"stopped by {int(number)}" in ended.out
 
 
-def _found(folder: Path, epoch: int, rank: int, process: subprocess.Popen[str]) -> int:
+def _process_of(folder: Path, epoch: int, rank: int, process: subprocess.Popen[str]) -> int:
     """The process of a rank of a session, as soon as it is there."""
     end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
@@ -151,11 +145,10 @@ def _found(folder: Path, epoch: int, rank: int, process: subprocess.Popen[str]) 
 
 
 def test_a_rank_killed_while_it_starts_again_is_named_although_it_has_said_nothing(tmp_path: Path) -> None:
-    begun = time.monotonic()
     process = _start(tmp_path, 2, 400, "1:20:kill", "1:0:wait?", restarts=1)
     assert process.stdout is not None and process.stdout.readline() == "waits\n"
-    os.kill(_found(tmp_path, 2, 1, process), signal.SIGKILL)
-    ended = _end(tmp_path, process, begun)
+    os.kill(_process_of(tmp_path, 2, 1, process), signal.SIGKILL)
+    ended = _end(tmp_path, process)
     assert ended.code == 75
     assert ended.told[1] == "restart 1 of 1 with 2 ranks"
     assert len(ended.told) == 3 and ended.told[2] == "rank 1 was killed by signal 9 while it started", ended
@@ -166,12 +159,11 @@ def test_of_ranks_that_are_killed_at_once_the_first_is_named_and_the_others_with
     tmp_path: Path, is_late: bool
 ) -> None:
     """Their parents are stopped, so that no launcher can know of the first before the second is gone."""
-    begun = time.monotonic()
     process = _start(tmp_path, 3, 100_000)
     if is_late:
         _wait_for_launcher(process)
         process.send_signal(signal.SIGSTOP)
-    ranks = [_found(tmp_path, 1, rank, process) for rank in range(3)]
+    ranks = [_process_of(tmp_path, 1, rank, process) for rank in range(3)]
     _wait_for_beats(tmp_path, process, 3)
     parents = [processes.reaper_of(pid) for pid in ranks]
     assert None not in parents
@@ -188,7 +180,7 @@ def test_of_ranks_that_are_killed_at_once_the_first_is_named_and_the_others_with
         processes.signal_all([pid for pid in parents[rank : rank + 1] if pid is not None], signal.SIGCONT)
         while rank == 2 and not list((tmp_path / "scratch").glob("dfc-job-*/1-2.ended")) and process.poll() is None:
             time.sleep(BETWEEN_LOOKS)
-    ended = _end(tmp_path, process, begun)
+    ended = _end(tmp_path, process)
     assert ended.code == 75
     assert ended.told[0].startswith("rank 2 was killed by signal 9"), ended
     assert is_late or ended.told[0].startswith("rank 2 was killed by signal 9 (rank 1 died at the same time)"), ended
@@ -220,6 +212,12 @@ def _followed_by(pid: int) -> set[str]:
     return lines
 
 
+def _wait_until_stopped(rank: int, process: subprocess.Popen[str]) -> None:
+    while not processes.stopped(rank):
+        assert process.poll() is None
+        time.sleep(BETWEEN_LOOKS)
+
+
 def _launcher_of(rank: int) -> int:
     """The process that leads the session of a rank's launcher."""
     pid = rank
@@ -234,16 +232,19 @@ def _launcher_of(rank: int) -> int:
 @pytest.mark.parametrize(("steps", "code"), [(100_000, 75), (61, 0)])
 def test_a_launcher_that_is_stopped_is_told_after_the_silence(tmp_path: Path, steps: int, code: int) -> None:
     """Ranks that are all done have done all: then nobody need be told. One is held up near its last step, so that it is
-    done long before the silence is over, and not before the launcher is stopped."""
-    begun = time.monotonic()
-    process = _start(tmp_path, 2, steps, "1:60:stop", silence=6.0)
-    rank = _found(tmp_path, 1, 1, process)
-    while not processes.stopped(rank):
-        assert process.poll() is None
-        time.sleep(BETWEEN_LOOKS)
+    not done before the launcher is stopped."""
+    process = _start(tmp_path, 2, steps, "1:60:stop", late="stopped" if code else "done")
+    rank = _process_of(tmp_path, 1, 1, process)
+    _wait_until_stopped(rank, process)
     os.kill(_launcher_of(rank), signal.SIGSTOP)
     os.kill(rank, signal.SIGCONT)
-    ended = _end(tmp_path, process, begun)
+    ended = _end(tmp_path, process)
     assert ended.code == code, ended
-    told = "mpiexec, which started the ranks, was stopped by a signal 6 s ago and has not gone on"
-    assert ended.told == ([told] if code else [])
+    if code:
+        (told,) = ended.told
+        halted = re.fullmatch(
+            r"mpiexec, which started the ranks, was stopped by a signal (\d+) s ago and has not gone on", told
+        )
+        assert halted and int(halted[1]) >= AHEAD, ended
+    else:
+        assert ended.told == []
