@@ -41,6 +41,8 @@ height agree in their bits."""
 
 _STREAM_DEPTH = 32
 _FAR_BYTES = 512 << 10
+_NEAR_ROWS = 128
+"""Rows of a panel of C that stay in the nearest cache."""
 _WIDE = 48
 """Columns from which on packing of A is little beside the product."""
 _LARGE = 1 << 18
@@ -139,12 +141,14 @@ class _Driver:
         self._finish(TRUE, row0, f.sub(row1, row0), column0, columns)
 
     def _part(self) -> tuple[Value, Value, Value, Value]:
-        """Rows are shared out when there are enough of them for full tiles, else columns; in twos, in vectors."""
+        """Rows are shared out when there are enough of them for full tiles, else columns; in twos, in vectors. What is
+        not shared out is packed by each part, which should be the smaller factor."""
         f, arg = self.f, self.f.argument
         tall = f.icmp("sge", arg("m"), f.mul(arg("parts"), i64(2 * self.shape.rows)))
         wide = f.icmp("slt", arg("n"), f.mul(arg("parts"), i64(2 * self.shape.vectors * self.shape.lanes)))
         large = f.icmp("sgt", f.mul(arg("k"), arg("n")), i64(_LARGE))
-        by_rows = f.select(tall, f.bit_or(wide, f.bit_xor(large, TRUE)), FALSE)
+        taller = f.icmp("sge", arg("m"), f.mul(arg("n"), i64(2)))
+        by_rows = f.select(tall, f.bit_or(f.bit_or(wide, taller), f.bit_xor(large, TRUE)), FALSE)
         row0, row1 = self._share(arg("m"), 2, by_rows)
         column0, column1 = self._share(arg("n"), self.shape.lanes, f.bit_xor(by_rows, TRUE))
         return row0, row1, column0, column1
@@ -196,7 +200,7 @@ class _Driver:
         """Whether all rows of A have room where a block of them is packed, and B is packed for few of them."""
         f, arg, shape = self.f, self.f.argument, self.shape
         fits = f.icmp("sle", f.mul(rows, arg("k")), i64(shape.left_elements))
-        few = f.bit_and(f.icmp("sle", rows, i64(shape.mc)), f.icmp("sge", rows, i64(2 * shape.rows)))
+        few = f.bit_and(f.icmp("sle", rows, i64(_NEAR_ROWS)), f.icmp("sge", rows, i64(2 * shape.rows)))
         lines = f.bit_or(f.icmp("eq", arg("a_cs"), i64(1)), f.icmp("eq", arg("a_rs"), i64(1)))
         wide = f.icmp("sge", columns, i64(4 * shape.vectors * shape.lanes))
         return f.bit_and(f.bit_and(f.bit_and(fits, few), f.bit_and(lines, wide)), right)

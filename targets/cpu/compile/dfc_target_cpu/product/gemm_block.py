@@ -67,11 +67,16 @@ class _Block:
     def _share_of_next(self, call: Value, unused: Value) -> list[Value]:
         """What one kernel brings into the cache: a stretch of some lines, then the same one of others, and so on."""
         f, arg = self.f, self.f.argument
-        lines, stretch = self.share, i64(self.shape.vectors * self.shape.lanes)
-        start, line = f.mul(f.udiv(call, self.shares), stretch), f.mul(f.urem(call, self.shares), lines)
-        is_needed = f.icmp("slt", start, arg("next_length"))
-        address = f.gep(self.shape.element, arg("next"), f.add(start, f.mul(line, arg("next_stride"))))
-        return [f.select(is_needed, address, unused), f.select(is_needed, arg("next_stride"), i64(0))]
+
+        def address() -> Value:
+            start = f.mul(f.udiv(call, self.shares), i64(self.shape.vectors * self.shape.lanes))
+            line = f.mul(f.urem(call, self.shares), self.share)
+            offset = f.add(start, f.mul(line, arg("next_stride")))
+            is_needed = f.icmp("slt", start, arg("next_length"))
+            return f.select(is_needed, f.gep(self.shape.element, arg("next"), offset), unused)
+
+        chosen = f.choose(f.icmp("sgt", arg("next_length"), i64(0)), address, lambda: unused, "next")
+        return [chosen, f.select(f.icmp("eq", chosen, unused), i64(0), arg("next_stride"))]
 
     def _dispatch(self, height: Value, vectors: Value, operands: list[Value], following: list[Value]) -> None:
         f = self.f

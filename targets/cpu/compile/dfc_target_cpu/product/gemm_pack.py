@@ -24,6 +24,8 @@ PACK_PARAMETERS = (
 SQUARE = 8
 """Side of the squares that are transposed in registers: larger ones take long to compile. So many rows are copied
 before the next panel."""
+_TURNED_ROWS = 64
+"""Rows of a panel that are transposed before the next ones: they stay in a cache until all their columns are there."""
 
 
 def pack_rows(module: ModuleText, shape: GemmShape) -> str:
@@ -116,14 +118,18 @@ def _pack_columns(module: ModuleText, shape: GemmShape) -> FunctionText:
         start, width = panels.panel(outer.index)
         column, stride = f.mul(start, i64(lanes)), f.mul(width, i64(lanes))
         panel = f.gep(shape.element, target, f.mul(column, k))
-        with f.counted_loop(i64(0), stride, side) as offset:
+        with (
+            f.counted_loop(i64(0), k, _TURNED_ROWS) as block,
+            f.counted_loop(i64(0), stride, side) as offset,
+        ):
             first, write = f.add(column, offset.index), f.gep(shape.element, panel, offset.index)
             # columns beyond the last repeat it
             numbers = [f.minimum(f.add(first, i64(lane)), last) for lane in range(side)]
             lines = [f.gep(shape.element, b, f.mul(number, b_cs)) for number in numbers]
-            with f.counted_loop(i64(0), whole, side) as rows:
+            end = f.add(block.index, i64(_TURNED_ROWS))
+            with f.counted_loop(block.index, f.minimum(end, whole), side) as rows:
                 _turn_square(f, shape, lines, rows.index, (write, stride), None)
-            with f.when(f.icmp("slt", whole, k), "rest"):
+            with f.when(f.bit_and(f.icmp("sge", end, k), f.icmp("slt", whole, k)), "rest"):
                 _turn_square(f, shape, lines, whole, (write, stride), f.tail_mask(f.sub(k, whole), side))
     f.ret()
     return f

@@ -73,6 +73,10 @@ class GemmShape:
         return self.left_offset + _up((self.left_elements + 4 * self.rows * self.rows) * self.element_bytes, 64)
 
 
+_PAGES = 64
+"""Pages whose addresses a core has at hand: each row of a block of C may lie in another one."""
+
+
 def gemm_shape(machine: Machine, element: str) -> GemmShape:
     """The shape for `float` or `double`."""
     lanes = machine.lanes(bit_width(element))
@@ -80,7 +84,7 @@ def gemm_shape(machine: Machine, element: str) -> GemmShape:
     rows, vectors, few_rows, wide = (8, 3, 4, 4) if machine.vector_registers >= 32 else (6, 2, 2, 4)
     has_room = machine.vector_registers >= 32
     kc = (512 if has_room else 384) * 4 // size
-    mc = _down(machine.l2_bytes * 3 // 8 // (kc * size), rows)
+    mc = _down(min(machine.l2_bytes * 3 // 8 // (kc * size), _PAGES), rows)
     nc = _down((2 << 20) // (kc * size), 6 * lanes)
     near_columns = vectors * lanes * (1 if has_room else 2)
     near_depth = min(kc, _down(machine.l1_bytes * 3 // 4 // (near_columns * size), 4))
