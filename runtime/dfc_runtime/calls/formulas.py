@@ -11,7 +11,7 @@ Assumes nothing of the JSON. Guarantees that a value is computed without overflo
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats import fields
@@ -112,6 +112,13 @@ def _applied(function: str, left: tuple[str, int], right: tuple[str, int]) -> tu
 
 def _shortened(operand: tuple[str, int]) -> tuple[str, int]:
     return operand if len(operand[0]) <= LONGEST_TEXT else ("...", _ATOM)
+
+
+def check_known(formula: Formula, names: Set[str], where: str) -> None:
+    """`ValueError` if it mentions another size."""
+    unknown = formula.symbols() - names
+    if unknown:
+        raise ValueError(f"{where} mentions the unknown size {fields.shown(min(unknown))}")
 
 
 def constant(value: int) -> Formula:

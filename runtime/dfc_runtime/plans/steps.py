@@ -1,6 +1,9 @@
 """The steps of a plan: launches, copies and control flow over numbered buffers, with sizes as formulas.
 
-Assumes nothing of the numbers: `plan` checks those that it reads. Names no machine.
+    ["if", 0], ["launch", 3, [4, 5], [["$B"]]], ["else"], ["end"], ["copy", 1, 2]
+
+In JSON they are a flat list in program order, a row for each: `if`, `while` and `for` open blocks, `else` and `do`
+divide them, `end` closes. Guarantees that blocks which are read fit each other; `plan` checks the numbers.
 """
 
 from __future__ import annotations
@@ -10,9 +13,14 @@ from typing import TypeVar
 
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.formats.fields import integer, items, shown, text
+from dfc_runtime.formats.records import read_row, write_row
 from dfc_runtime.plans.convolutions import ConvolutionPlan
 
 T = TypeVar("T")
+
+DEEPEST = 200
+"""How deep blocks nest at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +53,13 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`counter` numbers the loops of an entry: each has 16 bytes for its running index and its end."""
+    """`counter` numbers the loops of an entry that was read: each has 16 bytes for its running index and its end."""
 
     index: int
     start: int
     stop: int
-    counter: int
     body: tuple[Step, ...]
+    counter: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +130,97 @@ def operands_of(step: Step) -> set[int]:
             return {step.source}
         case HostCall():
             return {*step.inputs, *step.outputs}
+
+
+# --- as JSON
+
+ROWS: dict[str, type[Launch | Copy | Check | Measure | HostCall]] = {
+    "launch": Launch,
+    "copy": Copy,
+    "check": Check,
+    "measure": Measure,
+    "call": HostCall,
+}
+END: list[object] = ["end"]
+_WORDS = {step: word for word, step in ROWS.items()}
+_HEADS = {"if": 1, "while": 0, "for": 3}
+"""How many buffers the row names that opens a block."""
+
+_DIVIDERS = {"else": ("if", 0), "do": ("while", 1)}
+"""The block that a row divides, and how many buffers it names."""
+
+
+def read_steps(value: object, where: str) -> tuple[Step, ...]:
+    """Nested steps of a flat list, without recursion. Loops are numbered in the order in which they end."""
+    here: list[Step] = []
+    opened: list[tuple[str, list[int], list[Step], tuple[Step, ...]]] = []
+    loops = 0
+    for number, row in enumerate(items(value, where)):
+        path = f"{where}[{number}]"
+        fields = items(row, path)
+        word = text(fields[0] if fields else None, path)
+        if word in _HEADS:
+            opened.append((word, _numbers(fields, path, _HEADS[word]), here, ()))
+            here = []
+            if len(opened) > DEEPEST:
+                raise ValueError(f"{path} is nested more than {DEEPEST} deep")
+        elif word in _DIVIDERS:
+            block, count = _DIVIDERS[word]
+            if not opened or opened[-1][0] != block:
+                raise ValueError(f"{path} is `{word}` where none belongs")
+            _, head, outer, _ = opened.pop()
+            opened.append((word, head + _numbers(fields, path, count), outer, tuple(here)))
+            here = []
+        elif word == "end":
+            if not opened or opened[-1][0] in ("if", "while"):
+                raise ValueError(f"{path} ends nothing")
+            word, head, outer, first = opened.pop()
+            outer.append(_block(word, head, first, tuple(here), loops))
+            loops, here = loops + (word == "for"), outer
+        elif word in ROWS:
+            here.append(read_row(ROWS[word], fields[1:], path))
+        else:
+            raise ValueError(f"{path} is the unknown step {shown(word)}")
+    if opened:
+        raise ValueError(f"{where} leave a block open")
+    return tuple(here)
+
+
+def _numbers(fields: Sequence[object], where: str, count: int) -> list[int]:
+    if len(fields) != count + 1:
+        raise ValueError(f"{where} has {len(fields) - 1} operands, not {count}")
+    return [integer(value, where) for value in fields[1:]]
+
+
+def _block(word: str, head: Sequence[int], first: tuple[Step, ...], second: tuple[Step, ...], loops: int) -> Step:
+    if word == "for":
+        return For(head[0], head[1], head[2], second, loops)
+    return If(head[0], first, second) if word == "else" else While(first, head[0], second)
+
+
+def write_steps(steps: Sequence[Step]) -> list[list[object]]:
+    """The flat list of steps; iterative: what is pending are steps, and rows that are finished."""
+    flat: list[list[object]] = []
+    pending: list[Step | list[object]] = list(reversed(steps))
+    while pending:
+        step = pending.pop()
+        match step:
+            case list():
+                flat.append(step)
+            case If():
+                flat.append(["if", step.condition])
+                pending += _rows(step.then, ["else"], step.otherwise)
+            case While():
+                flat.append(["while"])
+                pending += _rows(step.condition, ["do", step.test], step.body)
+            case For():
+                flat.append(["for", step.index, step.start, step.stop])
+                pending += [END, *reversed(step.body)]
+            case _:
+                flat.append([_WORDS[type(step)], *write_row(step)])
+    return flat
+
+
+def _rows(first: Sequence[Step], divider: list[object], second: Sequence[Step]) -> list[Step | list[object]]:
+    """The two halves of a block, last row first."""
+    return [END, *reversed(second), divider, *reversed(first)]

@@ -10,8 +10,8 @@ import pytest
 
 from dfc.lower.program import lower_graph
 from dfc_runtime.formats import strict_json
-from dfc_runtime.plans.plan import DEEPEST, read_plan
-from dfc_runtime.plans.steps import For, If, Launch, While
+from dfc_runtime.plans.plan import read_plan, write_plan
+from dfc_runtime.plans.steps import DEEPEST, For, If, Launch, While
 from tests.support.compiled import graph
 from tests.support.mutants import WRONG_VALUES
 from tests.support.simulated_programs import interpreted
@@ -57,6 +57,7 @@ def test_what_a_target_writes_is_plain_and_comes_back() -> None:
     notes = interpreted(lower_graph(graph())).notes
     assert strict_json.parse(strict_json.dump(notes)) == notes
     plan = read_plan(notes["plan"])
+    assert write_plan(plan) == notes["plan"]
     assert [entry.dims for entry in plan.entries] == [(), (), ("B",), ()]
 
 

@@ -1,4 +1,4 @@
-"""Convolutions of a program as data of its plan: those that a library may make with the same numbers.
+"""Convolutions of a program as its plan has them: those that a library may make with the same numbers.
 
 Guarantees that what is described has one element type throughout, and that sums are made apart only where a kernel goes
 on with them.
@@ -12,37 +12,55 @@ from dfc.bundle.formulas import formula
 from dfc.ir.dims import Dim, Symbol
 from dfc.kernels.matching.convolution import FORWARD, SUMS, Convolved, Strided
 from dfc.kernels.program import EntryProgram, Launch
-from dfc_runtime.plans.convolutions import TYPES
+from dfc_runtime.calls.formulas import Formula
+from dfc_runtime.plans.convolutions import TYPES, ConvolutionPlan, TensorPlan
+from dfc_runtime.plans.products import FinishPlan
 from dfc_target_cuda.libraries.splitting import Choice
 
-Size = Callable[[Dim], object]
+Size = Callable[[Dim], Formula]
 
 
-def convolution_data(
+def convolution_plan(
     entry: EntryProgram, launch: Launch, one: Convolved, choice: Choice, *, faults: bool, size: Size
-) -> dict[str, object] | None:
+) -> ConvolutionPlan | None:
     """What the plan says of a launch besides; nothing if no library makes it."""
     if unmade(entry, launch, one, choice, faults=faults):
         return None
     values = {Symbol(f"d{number}"): value for number, value in enumerate(launch.sizes)}
+    what, buffers = one.what, operands(launch, one)
 
-    def bound(formula: Dim) -> object:
+    def tensor(one: Strided) -> TensorPlan:
+        return TensorPlan(bound(one.offset), tuple(map(bound, one.extents)), tuple(map(bound, one.strides)))
+
+    def bound(formula: Dim) -> Formula:
         return size(formula.substitute(values))
 
-    return _data(one, entry, launch, is_rounding=choice.is_rounding, size=bound) | _finish(one, choice)
+    tensors = [one for one in (what.image, what.filter, what.result, what.bias, what.added) if one is not None]
+    (dtype,) = {entry.buffers[b].dtype.name for b in buffers if b != SUMS}
+    return ConvolutionPlan(
+        kind=what.kind,
+        type=dtype,
+        is_rounding=choice.is_rounding and dtype == "f32",
+        operands=tuple(buffers[one.operand] for one in tensors),
+        image=tensor(what.image),
+        filter=tensor(what.filter),
+        result=tensor(what.result),
+        steps=tuple(what.steps),
+        dilations=tuple(what.dilations),
+        low=tuple(map(bound, what.low)),
+        bias=tensor(what.bias) if what.bias is not None else None,
+        added=tensor(what.added) if what.added is not None else None,
+        finish=_finish(one, choice),
+    )
 
 
-def _finish(one: Convolved, choice: Choice) -> dict[str, object]:
+def _finish(one: Convolved, choice: Choice) -> FinishPlan | None:
     """The kernel that goes on with the sums, if that is what is made."""
     last = choice.apart
     if SUMS not in one.slots or last is None:
-        return {}
-    sizes = [_over_kernel(size) for size in last.sizes]
-    return {"finish": {"kernel": last.kernel, "operands": list(last.operands), "sizes": sizes}}
-
-
-def _over_kernel(size: Dim) -> object:
-    return formula(size, {symbol: str(symbol) for symbol in size.symbols()}).to_json()
+        return None
+    sizes = (formula(size, {symbol: str(symbol) for symbol in size.symbols()}) for size in last.sizes)
+    return FinishPlan(last.kernel, tuple(last.operands), tuple(sizes))
 
 
 def unmade(entry: EntryProgram, launch: Launch, one: Convolved, choice: Choice, *, faults: bool) -> str:
@@ -60,32 +78,6 @@ def unmade(entry: EntryProgram, launch: Launch, one: Convolved, choice: Choice, 
 def operands(launch: Launch, one: Convolved) -> list[int]:
     """The buffers of a convolution."""
     return [SUMS if slot == SUMS else launch.buffers[slot] for slot in one.slots]
-
-
-def _data(one: Convolved, entry: EntryProgram, launch: Launch, *, is_rounding: bool, size: Size) -> dict[str, object]:
-    what, buffers = one.what, operands(launch, one)
-    tensors = {"image": what.image, "filter": what.filter, "result": what.result}
-    tensors |= {"bias": what.bias} if what.bias is not None else {}
-    tensors |= {"added": what.added} if what.added is not None else {}
-    (dtype,) = {entry.buffers[b].dtype.name for b in buffers if b != SUMS}
-    return {
-        "kind": what.kind,
-        "type": dtype,
-        "rounds": is_rounding and dtype == "f32",
-        "operands": [buffers[tensor.operand] for tensor in tensors.values()],
-        **{name: _tensor(tensor, size) for name, tensor in tensors.items()},
-        "steps": list(what.steps),
-        "dilations": list(what.dilations),
-        "low": [size(each) for each in what.low],
-    }
-
-
-def _tensor(tensor: Strided, size: Size) -> dict[str, object]:
-    return {
-        "offset": size(tensor.offset),
-        "extents": [size(each) for each in tensor.extents],
-        "strides": [size(each) for each in tensor.strides],
-    }
 
 
 def described(one: Convolved) -> str:
