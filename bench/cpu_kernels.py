@@ -15,8 +15,8 @@ import numpy as np
 
 from dfc.ir.dtypes import F32
 from dfc.lower.legalise.elementary import UNARY, elementary
-from dfc_driver_cpu.loader import LoadedImage
 from dfc_driver_cpu.pool import PoolEntries, new_context
+from dfc_runtime.code_memory import MappedCode
 from dfc_target_cpu.elementwise.kernel_functions import KernelFunctions
 from dfc_target_cpu.entries.threads import STOP_ENTRY, WORKER_ENTRY, pool_run, stop_entry, worker_entry
 from dfc_target_cpu.link.build import build_image
@@ -67,7 +67,7 @@ class Kernels:
         for name, part in parts.items():
             _repeat(module, machine, name, part)
         self.image = build_image([module.text()], machine, libraries=[gemm_library(machine, ("float",))])
-        self.loaded = LoadedImage(self.image.code)
+        self.loaded = MappedCode(self.image.code)
         self.entries = PoolEntries(
             self.loaded, *(self.loaded.address(self.image.offset(x)) for x in (WORKER_ENTRY, STOP_ENTRY))
         )

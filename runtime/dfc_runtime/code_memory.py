@@ -13,8 +13,9 @@ import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from dfc_runtime.errors import UnsupportedError
 
@@ -39,6 +40,18 @@ class MappedCode:
         self.base = _mapped(code)
         self._end = weakref.finalize(self, _unmap, self.base, self.size)
         self._end.atexit = False  # a thread may be in it while the interpreter ends; the process gives it back
+
+    def address(self, offset: int) -> int:
+        """Of what lies so far behind the start; `ValueError` outside."""
+        if not 0 <= offset < self.size:
+            raise ValueError(f"offset {offset} lies outside the image of {self.size} bytes")
+        return self.base + offset
+
+    def function(self, offset: int, result: type | None, arguments: Sequence[type]) -> Callable[..., Any]:
+        """A callable of the C type given; the interpreter lock is released while it runs."""
+        function = ctypes.CFUNCTYPE(result, *arguments)(self.address(offset))
+        vars(function)["image"] = self  # whoever holds the function holds its code
+        return function
 
     def keep(self) -> None:
         """From now on it stays until the process is gone, for threads that serve all programs."""

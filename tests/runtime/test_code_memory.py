@@ -71,7 +71,7 @@ def test_loads_that_fail_give_the_code_back(bundle: bytes, monkeypatch: pytest.M
     def damaged(*_: object) -> int:
         raise ValueError("the notes of the code image are damaged")
 
-    monkeypatch.setattr(driver, "_scratch_bytes", damaged)
+    monkeypatch.setattr(driver, "Undo", damaged)
     gc.collect()
     before = executable_mappings()
     for _ in range(20):
@@ -198,9 +198,9 @@ def test_bundles_may_lie_where_nothing_may_be_executed(bundle: bytes) -> None:
 
 
 def test_the_processor_says_the_bits_that_the_kernel_lists() -> None:
-    from dfc_driver_cpu.isa import REQUIRED_BITS
     from dfc_runtime.processor import host_bits
+    from dfc_target_cpu.machine import MACHINES
 
-    known = {bit for bits in REQUIRED_BITS.values() for bit in bits}
+    known = {bit for machine in MACHINES.values() for bit in machine.required_bits}
     assert asked_bits() == host_bits() & known
     assert asked_bits()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dfc_driver_cpu.loader import LoadedImage
+from dfc_runtime.code_memory import MappedCode
 from dfc_target_cpu.link.build import build_image
 from dfc_target_cpu.link.image import CodeImage
 from dfc_target_cpu.llvm.text import ModuleText
@@ -29,7 +29,7 @@ class Code:
 
     def __init__(self, texts: Sequence[str], machine: Machine, libraries: Sequence[str] = ()) -> None:
         self.image: CodeImage = build_image(texts, machine, libraries=libraries)
-        self.loaded = LoadedImage(self.image.code)
+        self.loaded = MappedCode(self.image.code)
 
     def function(self, name: str, result: type | None, *arguments: type):
         return self.loaded.function(self.image.offset(name), result, arguments)

@@ -164,7 +164,7 @@ def test_code_of_edited_tables_is_not_even_mapped(monkeypatch: pytest.MonkeyPatc
 
     data = dfc.compile(text=PROGRAM).to_bytes()
     wider = with_manifest(data, lambda m: m["entries"][0]["parameters"][0].update(shape=[["$B"], 4000]))
-    monkeypatch.setattr("dfc_driver_cpu.loader.MappedCode", refuse)
+    monkeypatch.setattr("dfc_driver_cpu.driver.MappedCode", refuse)
     for act in (dfc_runtime.verify, dfc_runtime.loads):
         with pytest.raises(BundleError, match=r"its manifest is not the one that code/.* was compiled with") as caught:
             act(wider)

@@ -9,17 +9,18 @@ from dataclasses import replace
 import llvmlite.binding as llvm
 
 from dfc.deferred.dataclasses import dataclass
-from dfc_driver_cpu.isa import REQUIRED_BITS
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One processor family. Sizes in bytes, per core except `l3_bytes`."""
+    """One processor family. Sizes in bytes, per core except `l3_bytes`; `required_bits` are the names of `features` in
+    `/proc/cpuinfo`, which code images state."""
 
     name: str
     triple: str
     llvm_cpu: str
     features: str
+    required_bits: tuple[str, ...]
     tuning: str
     vector_bits: int
     vector_registers: int
@@ -30,10 +31,6 @@ class Machine:
     l2_bytes: int
     l3_bytes: int
     cores: int
-
-    @property
-    def required_bits(self) -> tuple[str, ...]:
-        return REQUIRED_BITS[self.name]
 
     @property
     def llvm_features(self) -> str:
@@ -51,6 +48,7 @@ X86_64_V2 = Machine(
     triple=_X86_TRIPLE,
     llvm_cpu="x86-64-v2",
     features="+cx16,+sahf,+popcnt,+sse3,+ssse3,+sse4.1,+sse4.2",
+    required_bits=("cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2"),
     tuning="",
     vector_bits=128,
     vector_registers=16,
@@ -68,6 +66,7 @@ X86_64_V3 = replace(
     name="x86-64-v3",
     llvm_cpu="x86-64-v3",
     features=X86_64_V2.features + ",+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe",
+    required_bits=(*X86_64_V2.required_bits, "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"),
     vector_bits=256,
     fused_multiply_add=True,
     fma_ports=2,
@@ -81,6 +80,7 @@ X86_64_V4 = replace(
     name="x86-64-v4",
     llvm_cpu="x86-64-v4",
     features=X86_64_V3.features + ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl",
+    required_bits=(*X86_64_V3.required_bits, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
     tuning="-prefer-256-bit",
     vector_bits=512,
     vector_registers=32,
@@ -93,6 +93,7 @@ AARCH64 = Machine(
     triple="aarch64-unknown-linux-gnu",
     llvm_cpu="generic",
     features="+fp-armv8,+neon",
+    required_bits=("fp", "asimd"),
     tuning="",
     vector_bits=128,
     vector_registers=32,

@@ -4,23 +4,25 @@ Assumes that the image was checked against its hash and suits this processor. Gu
 call allocates nothing, unless more calls overlap than ever before. Needs the standard library and NumPy only.
 """
 
+from __future__ import annotations
+
 import ctypes
 import threading
 from collections.abc import Callable, Generator, Mapping
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dfc_driver_cpu.context import Context, Lock
-from dfc_driver_cpu.loader import LoadedImage
 from dfc_driver_cpu.pool import PoolEntries, new_context
 from dfc_driver_cpu.watching import WATCH
 from dfc_runtime.calls import interrupting
+from dfc_runtime.code_memory import MappedCode
+from dfc_runtime.dataclasses import dataclass, field_names
 from dfc_runtime.driver import NativeFunction, OnHost
+from dfc_runtime.formats.records import read_record
 
 ALIGNMENT = 64
-DAMAGED = "the notes of the code image are damaged"
 copyto = np.copyto
 POLL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 HOST_CALL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
@@ -31,6 +33,29 @@ def _no_answer(_site: int, _frame: int) -> None:
 
 
 NOBODY = HOST_CALL(_no_answer)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageNotes:
+    """What the compile half says of an image. `undo`, `kept`: by entry, the variables that are put back after a call
+    that was interrupted, and those that are not; code of earlier versions has neither, nor containers of state."""
+
+    containers: tuple[str, ...] = ()
+    spill_bytes: int = 0
+    workspace_bytes: int = 0
+    undo: tuple[tuple[str, ...], ...] = ()
+    kept: tuple[tuple[str, ...], ...] = ()
+
+    @staticmethod
+    def of(notes: Mapping[str, object]) -> ImageNotes:
+        """Those among all notes; `ValueError` if one is damaged."""
+        try:
+            return read_record(ImageNotes, {key: notes[key] for key in NOTES if key in notes}, "notes")
+        except ValueError as problem:
+            raise ValueError(f"the notes of the code image are damaged: {problem}") from None
+
+
+NOTES = field_names(ImageNotes)
 
 
 class CpuDriver(OnHost):
@@ -50,18 +75,19 @@ class CpuDriver(OnHost):
         locks: Mapping[str, NDArray[np.generic]] | None = None,
         host: Callable[[int, int], None] | None = None,
     ) -> None:
-        self._image = LoadedImage(image)
+        self._image = MappedCode(image)
         self._symbols = symbols
-        containers = _containers(notes)
+        own = ImageNotes.of(notes)
+        containers = own.containers
         locks = locks if locks is not None else {name: aligned_bytes(ctypes.sizeof(Lock)) for name in containers}
         self._kept = (constants, resources, locks)
         self._locks = np.array([locks[name].ctypes.data for name in containers], dtype=np.uint64)
         self._variables = np.array([a.ctypes.data for a in resources.values()], dtype=np.uint64)
         self._constants = constants.ctypes.data
         self._threads = threads
-        self._undo = Undo(notes, resources)
+        self._undo = Undo(own, resources)
         self._host = HOST_CALL(host) if host is not None else NOBODY
-        self._scratch_bytes = _scratch_bytes(notes, threads)
+        self._scratch_bytes = own.spill_bytes + own.workspace_bytes * max(threads, 1)
         self._pool = PoolEntries(self._image, self._address("dfc_worker"), self._address("dfc_stop"))
         self._local = threading.local()
         self._free = [self._context()]
@@ -69,7 +95,7 @@ class CpuDriver(OnHost):
     def _address(self, name: str) -> int:
         return self._image.address(self._symbols[name])
 
-    def _context(self) -> "CallContext":
+    def _context(self) -> CallContext:
         context = new_context(self._pool, self._threads)
         context.variables = self._variables.ctypes.data
         context.constants = self._constants
@@ -114,7 +140,7 @@ class CpuDriver(OnHost):
 
         return NativeFunction(undoable)
 
-    def _note(self, context: "CallContext") -> None:
+    def _note(self, context: CallContext) -> None:
         """Keep what made a call fail for this thread."""
         local, structure = self._local, context.structure
         local.problem = context.interruption()
@@ -204,14 +230,14 @@ class CallContext:
 class Undo:
     """What to put back after calls that were interrupted: the arrays by entry, each with memory for a copy."""
 
-    def __init__(self, notes: Mapping[str, object], resources: Mapping[str, NDArray[np.generic]]) -> None:
-        self._undo, self._kept = _names_by_entry(notes, "undo"), _names_by_entry(notes, "kept")
+    def __init__(self, notes: ImageNotes, resources: Mapping[str, NDArray[np.generic]]) -> None:
+        self._undo, self._kept = notes.undo, notes.kept
         names = {name for each in self._undo for name in each}
         if not names <= resources.keys():
-            raise ValueError(DAMAGED)
+            raise ValueError("the notes of the code image are damaged: they name unknown state")
         self._pairs = {name: (np.empty_like(resources[name]), resources[name]) for name in sorted(names)}
 
-    def of(self, number: int) -> tuple["Saved", tuple[str, ...]]:
+    def of(self, number: int) -> tuple[Saved, tuple[str, ...]]:
         """(copy, array) of an entry's variables, and the names of those that are not put back."""
         saved = self._undo[number] if number < len(self._undo) else ()
         return tuple(self._pairs[name] for name in saved), self._kept[number] if number < len(self._kept) else ()
@@ -220,40 +246,8 @@ class Undo:
 Saved = tuple[tuple[NDArray[np.generic], NDArray[np.generic]], ...]
 
 
-def _names_by_entry(notes: Mapping[str, object], key: str) -> list[tuple[str, ...]]:
-    """Lists of names, one for each entry; code of earlier versions has none."""
-    return [_names(each) for each in _items(notes.get(key, []))]
-
-
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
     """Memory whose address is a multiple of `ALIGNMENT`."""
     raw = np.zeros(size + ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
-
-
-def _containers(notes: Mapping[str, object]) -> list[str]:
-    """The containers of state in the order of their locks; code of earlier versions knows none."""
-    return list(_names(notes.get("containers", [])))
-
-
-def _names(noted: object) -> tuple[str, ...]:
-    """A list of names in the notes."""
-    names = [each for each in _items(noted) if isinstance(each, str)]
-    if len(names) != len(_items(noted)):
-        raise ValueError(DAMAGED)
-    return tuple(names)
-
-
-def _items(noted: object) -> list[object]:
-    """A list in the notes."""
-    if not isinstance(noted, list | tuple):
-        raise ValueError(DAMAGED)
-    return list(cast("list[object] | tuple[object, ...]", noted))
-
-
-def _scratch_bytes(notes: Mapping[str, object], threads: int) -> int:
-    spill, each = notes.get("spill_bytes", 0), notes.get("workspace_bytes", 0)
-    if not isinstance(spill, int) or not isinstance(each, int):
-        raise ValueError(DAMAGED)
-    return spill + each * max(threads, 1)

@@ -12,7 +12,7 @@ import os
 import threading
 
 from dfc_driver_cpu.context import ABI_VERSION, Context, Pool
-from dfc_driver_cpu.loader import LoadedImage, map_memory
+from dfc_runtime.code_memory import MappedCode, map_memory
 from dfc_runtime.dataclasses import dataclass
 
 THREADS_VARIABLE = "DFC_THREADS"
@@ -34,7 +34,7 @@ def usable_threads() -> int:
 class PoolEntries:
     """Addresses of the pool's functions in a loaded image, which stays for good once threads are in it."""
 
-    image: LoadedImage
+    image: MappedCode
     worker: int
     stop: int
 

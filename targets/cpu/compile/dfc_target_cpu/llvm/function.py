@@ -31,6 +31,15 @@ class Parameter(NamedTuple):
     attributes: str = ""
 
 
+def _binary(opcode: str) -> Callable[[MemoryInstructions, Value, Value], Value]:
+    """The instruction of two operands of one type, which is that of the result."""
+
+    def instruction(f: MemoryInstructions, a: Value, b: Value) -> Value:
+        return f.assign(a.type, f"{opcode} {a.type} {a.text}, {b.text}")
+
+    return instruction
+
+
 class FunctionText(MemoryInstructions):
     """A function under construction. Instructions go to the end of the block last begun."""
 
@@ -84,50 +93,20 @@ class FunctionText(MemoryInstructions):
         number = {"add": left + right, "sub": left - right, "mul": left * right}[opcode]
         return Value("i64", str(number))
 
-    def sdiv(self, a: Value, b: Value) -> Value:
-        return self.binary("sdiv", a, b)
-
-    def udiv(self, a: Value, b: Value) -> Value:
-        return self.binary("udiv", a, b)
-
-    def srem(self, a: Value, b: Value) -> Value:
-        return self.binary("srem", a, b)
-
-    def urem(self, a: Value, b: Value) -> Value:
-        return self.binary("urem", a, b)
-
-    def bit_and(self, a: Value, b: Value) -> Value:
-        return self.binary("and", a, b)
-
-    def bit_or(self, a: Value, b: Value) -> Value:
-        return self.binary("or", a, b)
-
-    def bit_xor(self, a: Value, b: Value) -> Value:
-        return self.binary("xor", a, b)
-
-    def shl(self, a: Value, b: Value) -> Value:
-        return self.binary("shl", a, b)
-
-    def lshr(self, a: Value, b: Value) -> Value:
-        return self.binary("lshr", a, b)
-
-    def ashr(self, a: Value, b: Value) -> Value:
-        return self.binary("ashr", a, b)
-
-    def fadd(self, a: Value, b: Value) -> Value:
-        return self.binary("fadd", a, b)
-
-    def fsub(self, a: Value, b: Value) -> Value:
-        return self.binary("fsub", a, b)
-
-    def fmul(self, a: Value, b: Value) -> Value:
-        return self.binary("fmul", a, b)
-
-    def fdiv(self, a: Value, b: Value) -> Value:
-        return self.binary("fdiv", a, b)
-
-    def frem(self, a: Value, b: Value) -> Value:
-        return self.binary("frem", a, b)
+    sdiv = _binary("sdiv")
+    udiv = _binary("udiv")
+    srem = _binary("srem")
+    urem = _binary("urem")
+    bit_and = _binary("and")
+    bit_or = _binary("or")
+    bit_xor = _binary("xor")
+    shl = _binary("shl")
+    lshr = _binary("lshr")
+    ashr = _binary("ashr")
+    fadd = _binary("fadd")
+    fsub = _binary("fsub")
+    fmul = _binary("fmul")
+    fdiv = _binary("fdiv")
 
     def fneg(self, a: Value) -> Value:
         return self.assign(a.type, f"fneg {a.type} {a.text}")

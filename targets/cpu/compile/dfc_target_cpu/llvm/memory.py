@@ -78,9 +78,6 @@ class MemoryInstructions(Blocks):
         old = self.assign(value.type, f"extractvalue {pair}, 0")
         return old, self.assign("i1", f"extractvalue {pair}, 1")
 
-    def fence(self, order: str = "seq_cst") -> None:
-        self.line(f"fence {order}")
-
 
 def _natural(type_text: str) -> int:
     return byte_size(element_type(type_text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dfc
-from dfc_driver_cpu.driver import Undo
+from dfc_driver_cpu.driver import ImageNotes, Undo
 from tests.support.programs import Runner
 
 HEAD = """
@@ -61,11 +61,11 @@ def test_what_is_copied_is_written_before_the_last_question(kind: str) -> None:
 @pytest.mark.parametrize("notes", [{"undo": 3}, {"undo": [3]}, {"kept": [[3]]}, {"undo": [["nowhere"]]}])
 def test_damaged_notes_are_refused(notes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="damaged"):
-        Undo(notes, {})
+        Undo(ImageNotes.of(notes), {})
 
 
 def test_code_of_earlier_versions_has_nothing_to_put_back() -> None:
-    assert Undo({}, {}).of(0) == ((), ())
+    assert Undo(ImageNotes.of({}), {}).of(0) == ((), ())
 
 
 def test_programs_without_signatures_can_be_lowered() -> None:

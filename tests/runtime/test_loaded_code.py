@@ -1,11 +1,11 @@
-"""Mapping an image."""
+"""Mapped code that a target made: it runs, is not writable, and ends where the image ends."""
 
 import ctypes
 from pathlib import Path
 
 import pytest
 
-from dfc_driver_cpu.loader import LoadedImage
+from dfc_runtime.code_memory import MappedCode
 from dfc_target_cpu.llvm.text import ModuleText, Parameter
 from tests.support.cpu_code import host, load
 
@@ -23,7 +23,7 @@ def test_code_is_never_writable_and_executable():
 
 
 def test_offsets_outside_the_image_are_refused():
-    image = LoadedImage(b"\xc3" * 10)
+    image = MappedCode(b"\xc3" * 10)
     with pytest.raises(ValueError, match="outside the image"):
         image.address(10)
     with pytest.raises(ValueError, match="outside the image"):
@@ -32,4 +32,4 @@ def test_offsets_outside_the_image_are_refused():
 
 def test_empty_image_is_refused():
     with pytest.raises(ValueError, match="empty"):
-        LoadedImage(b"")
+        MappedCode(b"")
