@@ -26,6 +26,9 @@ LEAST_ITEMS = 16
 """Bands times panels that a single image is cut into, if its rows allow: for threads to share."""
 LEAST_BAND = 4
 MOST_TILE_ROWS = 8
+BLOCK = 16
+"""Channels that are next to each other in bands for sums over positions. Tiles go from position to position: with all
+channels of a position together, their lines of memory would be as many channels apart and share few sets of a cache."""
 WIDEST = 4
 STREAM_BYTES = 24
 """A cycle that the second cache gives the first one."""
@@ -66,13 +69,20 @@ class Resources:
 
     @property
     def positions_bytes(self) -> int:
-        """Of the other factor of sums over positions that all rows of the result pass by: about the nearest cache. Less
-        would mean to load and store the sums more often."""
+        """Of what sums over positions multiply at a time, a block of channels and a panel: about the nearest cache.
+        Less would mean to load and store the sums more often."""
         return self.l1_bytes * 3 // 2
 
     @property
     def band_bytes(self) -> int:
+        """Of the bands of sums over windows, which all panels of columns pass by."""
         return self.l2_bytes // 4
+
+    @property
+    def images_bytes(self) -> int:
+        """Of the bands of sums over positions: these go through them block by block of channels, so that they may be
+        larger than the cache; what counts is that sums are loaded and stored for many positions at a time."""
+        return self.l2_bytes * 2
 
 
 class Panels(NamedTuple):
@@ -123,7 +133,8 @@ def _line_cycles(split: Panels, rows: int, resources: Resources, *, streams: boo
 class Band(NamedTuple):
     """What of an image is in reach at a time. `rows` rows of positions make a band, an image has `bands` of them; those
     need `rows_in` rows of `width_in` elements from `low_y`, `low_x` before the first position on. Without `copied` they
-    are read where they lie, from `origin` on; `line` and `cell` are the strides in either case."""
+    are read where they lie, from `origin` on; `line` and `cell` are the strides in either case. A copy has `blocks` of
+    `block` channels, one after the other, of `images` images."""
 
     height: int
     width: int
@@ -144,11 +155,13 @@ class Band(NamedTuple):
     line: int
     cell: int
     images: int
+    block: int
+    blocks: int
 
     @property
     def elements(self) -> int:
         """Elements of one band where it is copied."""
-        return self.images * self.rows_in * self.line if self.copied else 0
+        return self.images * self.rows_in * self.width_in * self.channels if self.copied else 0
 
 
 class Reach(NamedTuple):
@@ -171,25 +184,45 @@ def _is_inside(one: Spatial, reach: Reach) -> bool:
     return reach.lowest >= 0 and (reach.positions - 1) * reach.step + reach.highest < one.extent
 
 
-def _band(w: Windows, y: Reach, x: Reach, resources: Resources, items: int, images: int = 1) -> Band:
-    """`items`: into how many an image is cut besides; of several `images` at a time each is one band."""
+def _band(
+    w: Windows, y: Reach, x: Reach, resources: Resources, items: int, most_bytes: int, images: int = 1,
+    blocks: int = 1,
+) -> Band:  # fmt: skip
+    """`items`: into how many an image is cut besides; of several `images` at a time each is one band; channels in
+    several `blocks` are copied."""
     is_row = x.highest == x.lowest or w.horizontal.stride.constant == w.channels
-    copied = not (_is_inside(w.vertical, y) and _is_inside(w.horizontal, x) and is_row)
+    block = w.channels // blocks
+    copied = blocks > 1 or not (_is_inside(w.vertical, y) and _is_inside(w.horizontal, x) and is_row)
     width_in = (x.positions - 1) * x.step + x.highest - x.lowest + 1
     row_bytes = width_in * w.channels * resources.element_bytes
-    most = (resources.band_bytes // row_bytes - (y.highest - y.lowest + 1)) // y.step + 1
+    most = (most_bytes // row_bytes - (y.highest - y.lowest + 1)) // y.step + 1
     least = -(-LEAST_ITEMS // items)
     rows = min(y.positions, max(1, min(most, max(LEAST_BAND, y.positions // least))))
     bands = -(-y.positions // rows) if images == 1 else 1
     rows = -(-y.positions // bands)
     rows_in = (rows - 1) * y.step + y.highest - y.lowest + 1
     source_line, source_cell = w.vertical.stride.constant or 0, w.horizontal.stride.constant or 0
-    line, cell = (width_in * w.channels, w.channels) if copied else (source_line, source_cell)
+    line, cell = (width_in * block, block) if copied else (source_line, source_cell)
     origin = 0 if copied else y.lowest * line + x.lowest * cell
     extents = w.vertical.extent, w.horizontal.extent, w.channels
     strides = w.image_stride.constant or 0, source_line, source_cell
     steps = y.step, x.step, -y.lowest, -x.lowest
-    return Band(*extents, *strides, *steps, rows, bands, rows_in, width_in, int(copied), origin, line, cell, images)
+    return Band(
+        *extents,
+        *strides,
+        *steps,
+        rows,
+        bands,
+        rows_in,
+        width_in,
+        int(copied),
+        origin,
+        line,
+        cell,
+        images,
+        block,
+        blocks,
+    )
 
 
 class Part(NamedTuple):
@@ -252,7 +285,7 @@ def forward(w: Windows, resources: Resources) -> Forward | None:
         return None
     y, x = _reach(vertical), _reach(horizontal)
     split = panels(w.columns, x.positions, resources, streams=True)
-    band = _band(w, y, x, resources, split.panel_count * w.groups)
+    band = _band(w, y, x, resources, split.panel_count * w.groups, resources.band_bytes)
     is_merged = horizontal[0].dilation == 1 and (band.cell == w.channels or x.highest == x.lowest)
     per_line = 1 if is_merged else max(one.taps for one in horizontal)
     parts: list[Part] = []
@@ -293,8 +326,10 @@ def _part(
 
 class Summing(NamedTuple):
     """Sums over positions, whose rows are the elements of windows: `lines` stretches of `inner` of them, shared out in
-    `pieces` of `piece` rows. Chunks are `chunk_y` rows of positions or, of one row, `chunk_x` positions; `copies`
-    says whether the other factor is copied chunk by chunk."""
+    `pieces` of `piece` rows. Stretch l belongs to block l // `taps` of channels, which is `block_step` elements behind
+    the one before, and to tap t = l % `taps`, at t // `per_line` * `line_step` + t % `per_line` * `tap_step`. Chunks
+    are `chunk_y` rows of positions or, of one row, `chunk_x` positions; `copies` says whether the other factor is copied
+    chunk by chunk."""
 
     band: Band
     panels: Panels
@@ -304,9 +339,11 @@ class Summing(NamedTuple):
     other_row: int
     count_y: int
     count_x: int
+    taps: int
     per_line: int
     line_step: int
     tap_step: int
+    block_step: int
     lines: int
     inner: int
     pieces: int
@@ -330,16 +367,21 @@ def summing(w: Windows, resources: Resources) -> Summing | None:
     if not isinstance(w.other, Summed) or w.horizontal.count < LEAST_POSITIONS:
         return None
     y, x = _reach(phases(w.vertical)), _reach(phases(w.horizontal))
-    split = panels(w.columns, w.horizontal.size * w.channels, resources, streams=False)
+    blocks = w.channels // BLOCK if w.channels % BLOCK == 0 and w.channels > 2 * BLOCK else 1
+    rows = BLOCK if blocks > 1 else w.horizontal.size * w.channels
+    split = panels(w.columns, rows, resources, streams=False)
     width = max(split.widths) * resources.lanes
-    most = max(1, resources.positions_bytes // (width * resources.element_bytes))
+    most = max(1, resources.positions_bytes // ((width + BLOCK) * resources.element_bytes))
     image_bytes = ((y.positions - 1) * y.step + y.highest - y.lowest + 1) * x.positions * x.step * w.channels
-    images = min(most // (y.positions * x.positions), resources.band_bytes // (image_bytes * resources.element_bytes))
-    band = _band(w, y, x, resources, LEAST_ITEMS, max(1, images))
-    is_merged = w.horizontal.dilation == 1 and (band.cell == w.channels or w.horizontal.size == 1)
+    images = min(most // (y.positions * x.positions), resources.images_bytes // (image_bytes * resources.element_bytes))
+    band = _band(w, y, x, resources, LEAST_ITEMS, resources.images_bytes, max(1, images), blocks)
+    is_merged = blocks == 1 and w.horizontal.dilation == 1 and (band.cell == w.channels or w.horizontal.size == 1)
     taps = w.horizontal.size
-    lines, inner = (w.vertical.size, taps * w.channels) if is_merged else (w.vertical.size * taps, w.channels)
+    per_line, inner = (1, taps * w.channels) if is_merged else (taps, band.block)
+    taps = w.vertical.size * per_line
+    lines = taps * blocks
     chunk_y = min(band.rows, max(1, most // x.positions))
+    chunk_y = -(-band.rows // -(-band.rows // chunk_y))
     chunk_x = -(-x.positions // -(-x.positions // most)) if chunk_y == 1 else x.positions
     pieces = min(
         -(-LEAST_ITEMS // (split.panel_count * lines * w.groups)), -(-inner // resources.tile_rows(max(split.widths)))
@@ -347,7 +389,7 @@ def summing(w: Windows, resources: Resources) -> Summing | None:
     together = split.panel_count == 1 and w.columns == width and w.other.row == width
     return Summing(
         band, split, w.groups, w.group_stride, w.other.group, w.other.row, y.positions, x.positions,
-        1 if is_merged else taps, w.vertical.dilation * band.line, w.horizontal.dilation * band.cell,
-        lines, inner, pieces, -(-inner // pieces),
+        taps, per_line, w.vertical.dilation * band.line, w.horizontal.dilation * band.cell,
+        band.rows_in * band.line, lines, inner, pieces, -(-inner // pieces),
         band.rows if band.images > 1 else chunk_y, x.positions if band.images > 1 else chunk_x, int(not together),
     )  # fmt: skip

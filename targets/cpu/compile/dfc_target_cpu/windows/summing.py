@@ -18,8 +18,8 @@ _WORDS = (
     "context", "source", "other", "band", "chunk", "sums", "epilogue", "record", "narrow", "wide", "batch",
     "sums_row", "sums_group", "is_tile", "source_image", "source_line", "source_cell", "step_y", "step_x", "rows",
     "bands", "rows_in", "copied", "origin", "line", "cell", "images", "columns", "panel_count", "vectors", "wider",
-    "source_group", "other_group", "other_row", "count_y", "count_x", "per_line", "line_step", "tap_step", "inner",
-    "pieces", "piece", "chunk_y", "chunk_x", "copies",
+    "source_group", "other_group", "other_row", "count_y", "count_x", "taps", "per_line", "line_step", "tap_step",
+    "block_step", "blocks", "width_in", "channels", "inner", "pieces", "piece", "chunk_y", "chunk_x", "copies",
 )  # fmt: skip
 
 
@@ -73,7 +73,8 @@ class _Summing:
         source = f.gep(self.element, w["source"], at)
         below = f.mul(f.mul(row, w["step_y"]), w["line"])
         lies = f.gep(self.element, source, f.add(below, w["origin"]))
-        far_step = f.select(self.is_copied, f.mul(w["rows_in"], w["line"]), w["source_image"])
+        copied_image = f.mul(f.mul(w["rows_in"], w["width_in"]), w["channels"])
+        far_step = f.select(self.is_copied, copied_image, w["source_image"])
         with f.when(self.is_copied, "copy"), f.counted_loop(i64(0), images, hint="image") as each:
             copy = band(self.module, self.element, Summing)
             from_ = f.gep(self.element, source, f.mul(each.index, w["source_image"]))
@@ -132,12 +133,25 @@ class _Summing:
         move, down = f.mul(w["step_x"], w["cell"]), f.mul(w["step_y"], w["line"])
         with f.counted_loop(f.argument("first"), f.argument("last"), hint="piece") as piece:
             line, first, count = self._piece(piece.index)
-            whole = f.udiv(line, w["per_line"])
-            rest = f.sub(line, f.mul(whole, w["per_line"]))
-            a = f.gep(self.element, start, f.add(dot(f, (whole, w["line_step"]), (rest, w["tap_step"])), first))
-            to = f.gep(self.element, self.sums, f.mul(f.add(f.mul(line, w["inner"]), first), w["sums_row"]))
+            block, tap = self._block_and_tap(line)
+            whole = f.udiv(tap, w["per_line"])
+            rest = f.sub(tap, f.mul(whole, w["per_line"]))
+            at = dot(f, (whole, w["line_step"]), (rest, w["tap_step"]), (block, w["block_step"]))
+            a = f.gep(self.element, start, f.add(at, first))
+            to = f.gep(self.element, self.sums, f.mul(self._row(line, first), w["sums_row"]))
             operands = [a, move, columns, down, rows, far_step, images, chunk, to, w["sums_row"], self.last]
             f.call_pointer(self.lines, "void", [*operands, accumulate, count])
+
+    def _block_and_tap(self, line: Value) -> tuple[Value, Value]:
+        f, w = self.f, self.words
+        block = f.udiv(line, w["taps"])
+        return block, f.sub(line, f.mul(block, w["taps"]))
+
+    def _row(self, line: Value, first: Value) -> Value:
+        """The row of the result that an element of a line is: elements of windows, then channels."""
+        f, w = self.f, self.words
+        block, tap = self._block_and_tap(line)
+        return f.add(f.mul(f.add(f.mul(tap, w["blocks"]), block), w["inner"]), first)
 
     def _piece(self, number: Value) -> tuple[Value, Value, Value]:
         """Its line, its first row in that, and how many rows it has."""
@@ -163,6 +177,6 @@ class _Summing:
             f.store(self.group, f.gep("i64", w["record"], i64(len(RECORD))))
             with f.counted_loop(f.argument("first"), f.argument("last"), hint="piece") as piece:
                 line, first, count = self._piece(piece.index)
-                row = f.add(f.mul(line, w["inner"]), first)
+                row = self._row(line, first)
                 bounds = [row, f.add(row, count), column0, f.add(column0, self.panel_columns)]
                 f.call_pointer(w["epilogue"], "void", [w["record"], *bounds])
