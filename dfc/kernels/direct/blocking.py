@@ -326,9 +326,9 @@ def _part(
 
 class Summing(NamedTuple):
     """Sums over positions, whose rows are the elements of windows: `lines` stretches of `inner` of them, shared out in
-    `pieces` of `piece` rows. Stretch l belongs to block l // `taps` of channels, which is `block_step` elements behind
-    the one before, and to tap t = l % `taps`, at t // `per_line` * `line_step` + t % `per_line` * `tap_step`. Chunks
-    are `chunk_y` rows of positions or, of one row, `chunk_x` positions; `copies` says whether the other factor is copied
+    `pieces` of `piece` rows. Stretch l belongs to block l // `taps` of channels, `block_step` elements behind the one
+    before, and to tap t = l % `taps`, at t // `per_line` * `line_step` + t % `per_line` * `tap_step`. Chunks are
+    `chunk_y` rows of positions or, of one row, `chunk_x` positions; `copies` says whether the other factor is copied
     chunk by chunk."""
 
     band: Band
