@@ -76,12 +76,15 @@ def compilers() -> Iterator[None]:
 TESTS = Path(__file__).resolve().parent
 QUICK = ("dfc/", "mpi/", "runtime/", "targets/cuda/", "samples/test_on_many_ranks.py")
 """Tests for which native code is a means. The gate runs them with that of the product."""
+BYTES = ("dfc/bundle/test_writing.py", "dfc/cli/test_compile_command.py")
+"""But these compare bundles with those of other processes."""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def native_code(request: pytest.FixtureRequest) -> Iterator[None]:
     """Before all other fixtures of a module, so that they compile as its tests do."""
-    if WHOLE or not request.path.relative_to(TESTS).as_posix().startswith(QUICK):
+    name = request.path.relative_to(TESTS).as_posix()
+    if WHOLE or name in BYTES or not name.startswith(QUICK):
         yield
         return
     with quick_code():
