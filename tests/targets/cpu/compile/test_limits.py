@@ -7,9 +7,9 @@ import platform
 import numpy as np
 import pytest
 
-from dfc_driver_cpu.isa import runnable_variants
 from dfc_target_cpu.limits import LEAST_COPIED, Limits, Loops, aligned, chains, copy_step, fma_flops
 from dfc_target_cpu.machine import MACHINES
+from tests.support.cpu_code import host
 
 ISAS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 REGISTERS = {"x86-64-v2": "%xmm", "x86-64-v3": "%ymm", "x86-64-v4": "%zmm"}
@@ -35,7 +35,7 @@ def test_operations_of_a_trip() -> None:
 
 @on_x86
 def test_both_copies_copy() -> None:
-    machine = MACHINES[runnable_variants()[0]]
+    machine = host()
     count = 3 * copy_step(machine)
     source, target = aligned(4 * count).view(np.float32), aligned(4 * count).view(np.float32)
     source[:] = np.arange(count)
@@ -48,7 +48,7 @@ def test_both_copies_copy() -> None:
 @on_x86
 @pytest.mark.parametrize("threads", [1, 3])
 def test_calls_say_how_much_they_do(threads: int) -> None:
-    limits = Limits(runnable_variants()[0], threads)
+    limits = Limits(host().name, threads)
     call, size = limits.copy_call(1 << 16)
     call()
     assert LEAST_COPIED / 2 < size <= LEAST_COPIED * 2
