@@ -26,15 +26,9 @@ def quick_code() -> Iterator[None]:
     """What is compiled within is kept apart from what is compiled without."""
     identity = compiler.identity()
     with mock.patch.multiple(compiler, _target_machine=_machine, identity=lambda: digest(identity, "quick")):
-        _forget()
+        objects.KEPT.clear()
         yield
-    _forget()
-
-
-def _forget() -> None:
-    """The objects that this process has."""
-    objects.program_object.cache_clear()
-    objects.library_object.cache_clear()
+    objects.KEPT.clear()
 
 
 @cache
