@@ -367,7 +367,7 @@ def tensor_call(entry_call: EntryCall) -> Callable[..., object]:
     names, by_name = _getter(entry_call)
     unset, entry, pack, gate = entry_call.machinery.state.unset, entry_call.entry, entry_call.pack, entry_call.gate
     own_frame = None if entry_call.is_concurrent else entry_call.frame()
-    native = entry_call.native
+    native, plans, frames = entry_call.native, entry_call.plans, entry_call.frames
     has_text_feeds = bool(entry_call.asked) and any(feed.is_text for feed in entry_call.feeds)
     mixed = {is_tensor for _, is_tensor in entry_call.makers} == {False, True}
 
@@ -381,12 +381,12 @@ def tensor_call(entry_call: EntryCall) -> Callable[..., object]:
                 bound = entry_call.binder.bind(arguments, named)
                 ordered = bound.feeds
         values, _kept, shapes = entry_call.collect(ordered)
-        sizes = entry_call.plan(shapes, bound)
+        sizes = (plans.get(shapes) if bound is None else None) or entry_call.plan(shapes, bound)
         tensors = entry_call.allocate(sizes, values)
         if has_text_feeds:
             entry_call.set_call_context(ordered, bound)
         with gate:
-            frame = own_frame or entry_call.frame()
+            frame = own_frame or (frames.pop() if frames else entry_call.frame())
             try:
                 if unset:
                     entry_call.machinery.state.require(entry)
@@ -405,7 +405,7 @@ def tensor_call(entry_call: EntryCall) -> Callable[..., object]:
                 raise
             finally:
                 if own_frame is None:
-                    entry_call.frames.append(frame)
+                    frames.append(frame)
 
     return call
 
