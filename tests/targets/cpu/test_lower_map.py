@@ -370,3 +370,15 @@ def test_one_index_serves_axes_of_different_lengths() -> None:
     values, numbers, out = sample(F32, 36).reshape(4, 9), np.array([-1, 0, 3, -4], np.int32), np.zeros(4, np.float32)
     assert runner.run(0, [values, numbers, out], [4]) == 0
     assert np.array_equal(out, values[numbers, numbers])
+
+
+def test_only_long_maps_ask_for_memory_ahead() -> None:
+    def listing(rank: int, fixed: dict[int, int]) -> str:
+        k = KernelMaker(rank, fixed)
+        axes = range(rank)
+        return Runner([k.map(k.store(k.body.apply("exp", k.load(F32, *axes)), *axes))]).listing
+
+    asks = "call void @llvm.prefetch"
+    assert asks in listing(1, {})
+    assert asks in listing(2, {1: 1 << 15})
+    assert asks not in listing(2, {0: 20, 1: 40})

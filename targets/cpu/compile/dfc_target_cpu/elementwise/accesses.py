@@ -69,11 +69,17 @@ class Point:
         return self.indices.get(axis, i64(0))
 
 
-class MemoryCode:
-    """Emits the accesses of one stage."""
+_PREFETCH_BYTES = 1024
+"""Bytes by which a stream of whole vectors is asked for ahead of its loads. Processors see streams coming, but only
+inside of a page, and long arithmetic leaves them few loads to see."""
 
-    def __init__(self, site: EmissionSite) -> None:
+
+class MemoryCode:
+    """Emits the accesses of one stage; with `prefetches` those of a single pass over memory, in its order."""
+
+    def __init__(self, site: EmissionSite, *, prefetches: bool = False) -> None:
         self.site = site
+        self.prefetches = prefetches
         self.f = site.f
         self.dims = site.dims
 
@@ -217,6 +223,8 @@ class MemoryCode:
         if offsets is None and point.vector != NONE and access.coefficients[point.vector].constant == 0:
             offsets = constant(vector_type(point.lanes, "i64"), 0)
         if offsets is None:
+            if self.prefetches and mask is None:
+                f.prefetch(f.gep("i8", base, i64(_PREFETCH_BYTES)))
             return f.load(kind, base) if mask is None else f.masked_load(kind, base, mask, zero(kind))
         if mask is point.mask and mask is not None:
             # no branches: lanes that are off read what the first one reads

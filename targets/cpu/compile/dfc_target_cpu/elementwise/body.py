@@ -32,11 +32,12 @@ class BodyCode(MemoryCode):
         outer_varies: bool,
         written: frozenset[int],
         in_order: bool = False,
+        prefetches: bool = False,
     ) -> None:
         """`order`: all axes around the body, outer first; the first `outer_levels` are common to all stages, and
         results of earlier stages and loads of what the kernel itself writes are not known before them. With `in_order`
         such loads are made at each point."""
-        super().__init__(site)
+        super().__init__(site, prefetches=prefetches)
         self.body = body
         self.access = access
         self.levels = {axis: level + 1 for level, axis in enumerate(order)}

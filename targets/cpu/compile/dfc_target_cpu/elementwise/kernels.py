@@ -22,7 +22,8 @@ from dfc_target_cpu.machine import Machine
 RANGE = tuple(Parameter("i64", name) for name in ("outer0", "outer1", "first", "last"))
 PART_WORK = 12_000
 """Vector instructions that are worth a part of their own: several times the price of waking a thread."""
-PARTS_PER_THREAD = 2
+PARTS_PER_THREAD = 8
+"""So many that a core which other processes share does not hold the others back for long."""
 _LONGEST_PART = 13
 """Binary digits of the units of `PART_WORK` in a part: some 50 ms, between which a call can be stopped."""
 _GATHER_LANES = 256

@@ -27,11 +27,12 @@ from dfc.kernels.scan_order import SEGMENT, Scan, scan_order
 from dfc_target_cpu.elementwise.types import register_bytes
 from dfc_target_cpu.machine import Machine
 
-_COSTLY = frozenset(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "pow"))
+_COSTLY = frozenset(("exp", "log", "log1p", "sin", "cos", "tanh", "sigmoid", "erf", "pow"))
 _MEMORY_COST, _COSTLY_COST, _RANDOM_COST, _DIVISION_COST = 2, 16, 60, 5
 MOST_LANES, MOST_GATHERED_LANES = 64, 16
 _WIDE, _LIGHT, _HEAVY = 4, 8, 40
 _COPIES = 4
+_LONG_MAP = 1 << 14
 _SHORT_SCAN = 8
 """Rows of a scan up to this length have narrower vectors."""
 
@@ -92,6 +93,14 @@ class LoopPlan:
         """The same schedule with all vectors that are worked on at once as one."""
         stages = tuple(replace(stage, lanes=stage.lanes * self.wide) for stage in self.stages)
         return replace(self, lanes=self.lanes * self.wide, stages=stages, wide=1)
+
+    @property
+    def is_long_map(self) -> bool:
+        """Whether neighbours of the vector axis are computed one after the other in one pass, and may be many."""
+        if self.vector == NONE or len(self.stages) > 1 or any(stage.order.axes for stage in self.stages):
+            return False
+        extent = self.extents[self.vector].constant
+        return not self.is_gathered and (extent is None or extent > _LONG_MAP)
 
     def short_rows(self) -> list[tuple[int, "LoopPlan"]]:
         """The same for rows that the run finds to be short, which have code of their own: up to how long, and the plan.

@@ -204,6 +204,7 @@ class LoopCode:
             outer_varies=not by_rows and self.plan.vector != NONE,
             written=written if len(self.plan.stages) > 1 or self.plan.kernel.ordered else frozenset(),
             in_order=self.plan.kernel.ordered,
+            prefetches=self.plan.is_long_map,
         )
         extents = [self.site.dims.value(extent) for extent in plan.order.extents]
         masks = self._masks(plan, extents) if by_rows else []
