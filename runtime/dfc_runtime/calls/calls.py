@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from dfc_runtime.calls import feeds
 from dfc_runtime.calls.binding import Binder, Bound
 from dfc_runtime.calls.device_arrays import DeviceArray, DeviceFeed
-from dfc_runtime.calls.element_types import kind_of, numpy_dtype
+from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.calls.faults import run_error
+from dfc_runtime.calls.feed import Feed
 from dfc_runtime.calls.frames import Frame, FrameLayout
 from dfc_runtime.calls.gate import Gate, Mode, Together
 from dfc_runtime.calls.hosts import Calling, Hosts
@@ -30,7 +31,7 @@ from dfc_runtime.calls.sizes import Shape, plan, result_shape
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.driver import Driver, Interruptible
 from dfc_runtime.errors import LimitError
-from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, RESTORE, SAVE, SEND, Entry, Manifest, Parameter
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, RESTORE, SAVE, SEND, Entry, Manifest
 from dfc_runtime.state.state import State
 
 Array = NDArray[np.generic]
@@ -40,12 +41,6 @@ _array_type, _empty = np.ndarray, np.empty  # looked up once, not in every call
 _READY = 0x101  # C-contiguous and aligned, as `flags.num` counts
 _MOST_PLANS = 4096
 _MOST_KINDS = 64
-_NUMBERS: dict[str, frozenset[type]] = {
-    "bool": frozenset({bool, np.bool_}),
-    "integer": frozenset({int, *(np.dtype(f"{k}{n}").type for k in "iu" for n in (1, 2, 4, 8))}),
-    "float": frozenset({float, int, np.float16, np.float32, np.float64}),
-    "complex": frozenset(),
-}
 
 
 @dataclass(slots=True)
@@ -61,20 +56,6 @@ class Machinery:
     hosts: Hosts
     results: ResultMemory
     results_on_device: bool = False
-
-
-class Feed:
-    """A parameter, ready for quick tests. `quick` are the types that `struct` packs, or refuses, by itself."""
-
-    __slots__ = ("dtype", "is_tensor", "is_text", "parameter", "quick")
-
-    def __init__(self, parameter: Parameter) -> None:
-        self.parameter = parameter
-        self.is_text = parameter.is_text
-        self.is_tensor = bool(parameter.shape)
-        self.dtype = np.dtype(np.uint8) if self.is_text else numpy_dtype(parameter.dtype)
-        packable = not self.is_text and parameter.dtype not in ("bf16", "c64", "c128")
-        self.quick = _NUMBERS[kind_of(parameter.dtype)] if packable else frozenset[type]()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dfc_runtime.calls import feeds
 from dfc_runtime.calls.binding import Binder
-from dfc_runtime.calls.calls import Feed
+from dfc_runtime.calls.feed import Feed
 from dfc_runtime.calls.results import results_type
 from dfc_runtime.calls.scalars import slot_format
 from dfc_runtime.calls.sizes import CallSizes, Shape, plan
