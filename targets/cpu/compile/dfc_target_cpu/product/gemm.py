@@ -237,8 +237,9 @@ class _Driver:
         rows, columns = f.sub(row1, row0), f.sub(column1, column0)
         most = f.select(f.icmp("sle", rows, i64(shape.few_rows)), i64(shape.wide), i64(shape.vectors))
         is_one = f.icmp("sle", rows, i64(shape.mc))
-        step_n = f.select(right, self._even_step(columns, i64(shape.nc), shape.lanes), columns)
         step_m, step_k = self._even_step(rows, i64(shape.mc), 2), self._depth(rows, right)
+        widest = f.select(f.icmp("sle", step_k, i64(shape.kc // 2)), i64(2 * shape.nc), i64(shape.nc))
+        step_n = f.select(right, self._even_step(columns, widest, shape.lanes), columns)
         with f.counted_loop(i64(0), arg("k"), step_k, "pc") as pc, f.counted_loop(column0, column1, step_n, "jc") as jc:
             depth = f.minimum(step_k, f.sub(arg("k"), pc.index))
             width = f.minimum(step_n, f.sub(column1, jc.index))

@@ -134,21 +134,26 @@ class _Kernel:
         return [[f.gep(shape.element, row, i64(j * shape.lanes)) for j in range(self.vectors)] for row in rows]
 
     def _store_tile(self, tile: Tile, mask: Value) -> None:
-        """Masked stores are slow on some processors, so whole vectors are stored without."""
-        f = self.f
-        addresses = self._addresses()
+        """Without registers for masks, masked stores are slow: whole vectors are stored without."""
+        f, addresses = self.f, self._addresses()
+        if self.shape.has_masks:
+            self._store_vectors(tile, addresses, mask)
+            return
         whole, part, done = f.label("whole"), f.label("part"), f.label("stored")
         f.branch_if(f.icmp("eq", f.argument("last"), i64(self.shape.lanes)), whole, part)
-        for label in (whole, part):
+        for label, last in ((whole, None), (part, mask)):
             f.begin(label)
-            for values, row in zip(tile, addresses, strict=True):
-                for j, (value, address) in enumerate(zip(values, row, strict=True)):
-                    if label == part and j == self.vectors - 1:
-                        f.masked_store(value, address, mask)
-                    else:
-                        f.store(value, address)
+            self._store_vectors(tile, addresses, last)
             f.branch(done)
         f.begin(done)
+
+    def _store_vectors(self, tile: Tile, addresses: Tile, mask: Value | None) -> None:
+        for values, row in zip(tile, addresses, strict=True):
+            for j, (value, address) in enumerate(zip(values, row, strict=True)):
+                if mask is not None and j == self.vectors - 1:
+                    self.f.masked_store(value, address, mask)
+                else:
+                    self.f.store(value, address)
 
 
 class _PackedKernel(_Kernel):

@@ -14,8 +14,8 @@ class GemmShape:
     """Register tiles and cache blocks, in elements.
 
     Tiles have an even number of rows up to `rows`, or one row; up to `vectors` vectors, or `wide` where all rows of the
-    product are at most `few_rows`. A block of A has `mc` rows and a depth of `kc`, one of B `nc` columns. A panel of
-    a depth of `near_depth` stays in the nearest cache.
+    product are at most `few_rows`. A block of A has `mc` rows and a depth of `kc`, one of B `nc` columns, or twice as
+    many of half the depth. A piece of B of `near_columns` and `near_depth` stays in the nearest cache.
     """
 
     element: str
@@ -34,6 +34,11 @@ class GemmShape:
     @property
     def vector(self) -> str:
         return vector_type(self.lanes, self.element)
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether the machine has registers for masks."""
+        return self.lanes * self.element_bytes == 64
 
     @property
     def element_bytes(self) -> int:
@@ -83,7 +88,7 @@ def gemm_shape(machine: Machine, element: str) -> GemmShape:
     size = bit_width(element) // 8
     rows, vectors, few_rows, wide = (8, 3, 4, 4) if machine.vector_registers >= 32 else (6, 2, 2, 4)
     has_room = machine.vector_registers >= 32
-    kc = (512 if has_room else 384) * 4 // size
+    kc = (1024 if has_room else 384) * 4 // size
     mc = _down(min(machine.l2_bytes * 3 // 8 // (kc * size), _PAGES), rows)
     nc = _down((2 << 20) // (kc * size), 6 * lanes)
     near_columns = vectors * lanes * (1 if has_room else 2)
