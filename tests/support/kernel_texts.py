@@ -11,7 +11,7 @@ from dfc.ir.dims import Symbol
 from dfc.kernels.form import ContractKernel, Kernel, LoopKernel
 from dfc.kernels.program import Launch
 from dfc.lower.threads.schedule import SIMULATED, ZEROED, Schedule
-from dfc_target_cuda.kernels.kernel_text import KernelText
+from dfc.lower.threads.text.kernel_text import KernelText
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support import kernel_interpreter
 from tests.support.cuda_simulator.names import define, simulated_names

@@ -19,9 +19,9 @@ import numpy as np
 
 from dfc.ir.dims import Symbol
 from dfc.lower.threads.schedule import SIMULATED, ZEROED, Schedule
+from dfc.lower.threads.text.kernel_text import KernelText
 from dfc_target_cuda.code.compile import key_of
 from dfc_target_cuda.code.fragments import TextKey
-from dfc_target_cuda.kernels.kernel_text import KernelText
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.cuda_simulator import simulation
 from tests.support.cuda_simulator.simulation import simulate

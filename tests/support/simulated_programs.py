@@ -20,10 +20,10 @@ from dfc.kernels.canonical import symbol_count
 from dfc.kernels.form import ContractKernel, Kernel
 from dfc.kernels.program import Program
 from dfc.lower.threads.schedule import SIMULATED, Geometry, Schedule
+from dfc.lower.threads.text.kernel_text import KernelText
 from dfc_driver_cuda import libcuda
 from dfc_driver_cuda.driver import CudaDriver
 from dfc_target_cuda.kernels.kernel_code import kernel_code
-from dfc_target_cuda.kernels.kernel_text import KernelText
 from dfc_target_cuda.plan.plan import plan_program
 from dfc_target_cuda.target import SIMULATOR, CudaTarget
 from tests.support.building import graph_of

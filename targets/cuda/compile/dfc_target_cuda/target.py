@@ -17,12 +17,12 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.options import TargetOptions, unknown_variant
 from dfc.kernels.program import Program
 from dfc.lower.threads.schedule import DEVICE, SIMULATED
+from dfc.lower.threads.text.kernel_text import KernelText
 from dfc_runtime.errors import UnsupportedError
 from dfc_target_cuda.code.assemble import Assembled, assemble_all, assembler_release
 from dfc_target_cuda.code.compile import prepared, ptx_module
 from dfc_target_cuda.code.compilers import compilers
 from dfc_target_cuda.kernels.kernel_code import KernelCode, kernel_code
-from dfc_target_cuda.kernels.kernel_text import KernelText
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from dfc_target_cuda.plan.call_report import call_report
 from dfc_target_cuda.plan.plan import plan_program

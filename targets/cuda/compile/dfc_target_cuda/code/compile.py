@@ -19,9 +19,9 @@ from typing import Any
 import dfc
 from dfc.bundle.disk_cache import digest, file_identity, user_cache
 from dfc.kernels.errors import CodeGenerationError
+from dfc.lower.threads.text.kernel_text import KernelText
 from dfc_target_cuda.code.compiler_process import begun, compile_texts, missing_compiler
 from dfc_target_cuda.code.fragments import Fragments, TextKey
-from dfc_target_cuda.kernels.kernel_text import KernelText
 
 KERNEL = "kernel"
 """What the function of a key is called, and its entry."""

@@ -13,7 +13,7 @@ from dfc.kernels.form import Kernel
 from dfc.kernels.program import Program
 from dfc.kernels.programs.faults import launched_after_faults
 from dfc.lower.threads.schedule import Schedule
-from dfc_target_cuda.kernels.kernel_text import KernelText
+from dfc.lower.threads.text.kernel_text import KernelText
 from dfc_target_cuda.libraries.splitting import Choice, choose_products
 
 Writer = Callable[..., KernelText]

@@ -16,15 +16,17 @@ from dfc.lower.threads.scans import ScanLayout
 from dfc.lower.threads.scatters import ScatterLayout
 from dfc.lower.threads.schedule import Schedule
 from dfc.lower.threads.stages import StagedLayout
+from dfc.lower.threads.text.contract import ContractWriter
+from dfc.lower.threads.text.kernel_text import KernelText
+from dfc.lower.threads.text.lines import Lines, Sizes
+from dfc.lower.threads.text.map import MapWriter
+from dfc.lower.threads.text.scan import ScanWriter
+from dfc.lower.threads.text.scatter import ScatterWriter
+from dfc.lower.threads.text.staged import ReduceWriter
+from dfc.lower.threads.text.tiles import FactorLoads, Sums
+from dfc.lower.threads.text.transpose import TransposeWriter
 from dfc.lower.threads.tiles import Tiled
-from dfc_target_cuda.kernels.kernel_text import KernelText
-from dfc_target_cuda.kernels.write_contract import ContractWriter
-from dfc_target_cuda.kernels.write_map import MapWriter
-from dfc_target_cuda.kernels.write_ordered import ScatterWriter
-from dfc_target_cuda.kernels.write_scan import ScanWriter
-from dfc_target_cuda.kernels.write_staged import ReduceWriter
-from dfc_target_cuda.kernels.write_text import Lines, Sizes
-from dfc_target_cuda.kernels.write_transpose import TransposeWriter
+from dfc_target_cuda.kernels.write_tensor import TensorLoads, TensorSums
 
 
 def write_kernel(kernel: Kernel, name: str, schedule: Schedule, *, guarded: bool) -> KernelText:
@@ -64,7 +66,8 @@ def _writer(layout: Layout, schedule: Schedule, lines: Lines, sizes: Sizes, *, g
         case StagedLayout():
             return ReduceWriter(layout, lines, sizes, guarded=guarded)
         case Tiled():
-            return ContractWriter(layout, schedule, lines, sizes, guarded=guarded)
+            loads, sums = (TensorLoads, TensorSums) if layout.tensor else (FactorLoads, Sums)
+            return ContractWriter(layout, schedule, lines, sizes, guarded=guarded, loads=loads, sums=sums)
 
 
 def signature(name: str, operands: int, sizes: int, *, has_workspace: bool) -> str:

@@ -11,10 +11,10 @@ that eight rows lie in different banks.
 from __future__ import annotations
 
 from dfc.kernels.printer import slot
+from dfc.lower.threads.text.lines import Lines, Sizes, total
+from dfc.lower.threads.text.tiles import FactorLoads, Sums
+from dfc.lower.threads.text.types import memory_type
 from dfc.lower.threads.tiles import WARP, Factor, Tiled
-from dfc_target_cuda.kernels.write_text import Lines, Sizes, total
-from dfc_target_cuda.kernels.write_tiles import FactorLoads, Sums
-from dfc_target_cuda.kernels.write_types import memory_type
 
 
 class TensorLoads(FactorLoads):

@@ -24,9 +24,9 @@ from dfc.kernels.matching.finishing import finishing, is_rounding_first
 from dfc.kernels.matching.products import LibraryProduct, library_product
 from dfc.kernels.program import Program
 from dfc.kernels.programs.faults import seen_after_faults
+from dfc.lower.threads.text.kernel_text import KernelText
 from dfc_driver_cuda.libraries import product_costs
 from dfc_driver_cuda.libraries.product_costs import Work
-from dfc_target_cuda.kernels.kernel_text import KernelText
 
 AFTER_FAULTS = "it runs after what may fail"
 

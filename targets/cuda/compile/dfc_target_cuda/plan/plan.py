@@ -15,11 +15,11 @@ from dfc.ir.measured import upper_elements
 from dfc.kernels import program as scheduled
 from dfc.kernels.matching.convolutions import launches_in_line
 from dfc.kernels.program import DEFAULT_CONTAINER, Buffer, BufferRole, EntryProgram, Program
+from dfc.lower.threads.text.kernel_text import KernelText
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.plans.convolutions import ConvolutionPlan
 from dfc_runtime.plans.plan import VERSION, BufferPlan, EntryPlan, KernelPlan, Plan, write_plan
 from dfc_runtime.plans.steps import Check, Copy, For, HostCall, If, Launch, Measure, Step, While
-from dfc_target_cuda.kernels.kernel_text import KernelText
 from dfc_target_cuda.libraries.convolutions import convolution_plan
 from dfc_target_cuda.libraries.products import product_plan
 from dfc_target_cuda.libraries.splitting import Choice

@@ -62,7 +62,6 @@ print(*sorted(n for n in sys.modules if n.startswith(('dfc.', 'dfc_target_cuda.'
         "compiler_process.py",
         "forks.py",
         "fragments.py",
-        "kernel_text.py",
         "prelude.py",
     }
     assert {path.name for path in loaded - own} == carriers
@@ -70,7 +69,8 @@ print(*sorted(n for n in sys.modules if n.startswith(('dfc.', 'dfc_target_cuda.'
     shared = {_file(compiler, name) for name in told if name.startswith("dfc.")}
     others = {str(path.relative_to(compiler)) for path in shared - _matching(compiler, compiling.COMPILER_SOURCES)}
     packages = {"bundle.py", "deferred.py", "ir.py", "kernels.py", "lower.py", "lower/legalise.py", "version.py"}
-    launches = {"lower/threads.py", "lower/threads/schedule.py"}
+    launches = {"lower/threads.py", "lower/threads/schedule.py", "lower/threads/text.py"}
+    launches |= {"lower/threads/text/kernel_text.py"}
     assert others == packages | launches | {"bundle/disk_cache.py"}, "and no code"
 
 
@@ -88,7 +88,7 @@ from dfc.ir.dims import dim
 from dfc.ir.dtypes import F64
 from dfc_target_cuda.code import compile
 from dfc.lower.threads.schedule import Geometry
-from dfc_target_cuda.kernels.kernel_text import KernelText
+from dfc.lower.threads.text.kernel_text import KernelText
 source = "def k0(a, error):\\n    a[0] = f64_exp(a[0])\\n"
 compile.ptx_module([KernelText("k0", source, (F64,), 0, Geometry(dim(1), 1, 256, 1))], "compute_80")
 print(*sorted({name.split(".")[0] for name in sys.modules} & {"numba", "numba_cuda", "llvmlite", "cuda"}))

@@ -15,11 +15,11 @@ from dfc.ir.dtypes import F32, F64, DType
 from dfc.kernels.errors import CodeGenerationError
 from dfc.lower.legalise.library import library
 from dfc.lower.threads.schedule import Geometry
+from dfc.lower.threads.text.kernel_text import KernelText
 from dfc_target_cuda.code import compile as compiling
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.compile import key_of, prepared, ptx_module
 from dfc_target_cuda.code.compiler_process import compile_texts
-from dfc_target_cuda.kernels.kernel_text import KernelText
 from tests.support.sweeping import few
 from tests.support.warm_compiler import needs_numba
 

@@ -1,4 +1,4 @@
-"""Maps that read across what they write, as device code: tiles that are turned in shared memory.
+"""Maps that read across what they write, as kernel text: tiles that are turned in shared memory.
 
 A block takes a square of two axes, one along which stores are neighbours and one along which some loads are. It reads
 those loads along the one into shared memory, and goes over the points along the other, so that neighbouring threads
@@ -8,12 +8,12 @@ read and write neighbours both times. Assumes a map. Guarantees the values of th
 from __future__ import annotations
 
 from dfc.lower.threads.maps import TransposeLayout
+from dfc.lower.threads.text.axes import split
+from dfc.lower.threads.text.body import BodyWriter
+from dfc.lower.threads.text.lines import Lines, Sizes
+from dfc.lower.threads.text.points import Point, both
+from dfc.lower.threads.text.types import memory_type, widened
 from dfc.lower.threads.wide import is_small
-from dfc_target_cuda.kernels.write_axes import split
-from dfc_target_cuda.kernels.write_body import BodyWriter
-from dfc_target_cuda.kernels.write_points import Point, both
-from dfc_target_cuda.kernels.write_text import Lines, Sizes
-from dfc_target_cuda.kernels.write_types import memory_type, widened
 
 
 class TransposeWriter:

@@ -1,4 +1,4 @@
-"""The body of a stage as device code, each instruction at its level of the loops around it.
+"""The body of a stage as kernel text, each instruction at its level of the loops around it.
 
 Used for loop kernels and for the epilogues of products. A caller makes a `Point` for each place, calls `emit` for
 every level from the outside in, then `stored`, `store` and so on at the innermost. Guarantees that what does not change
@@ -18,11 +18,11 @@ from dfc.kernels.access import Access, Lookup, StageAccess
 from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Load, Number, Philox, Reduced, Size
 from dfc.kernels.form import Operand, Store
 from dfc.kernels.levels import items_by_level, varying
-from dfc_target_cuda.kernels.write_functions import applied
-from dfc_target_cuda.kernels.write_memory import MemoryWriter
-from dfc_target_cuda.kernels.write_points import Point, at
-from dfc_target_cuda.kernels.write_text import Lines, Sizes
-from dfc_target_cuda.kernels.write_types import DeviceCodeError, number
+from dfc.lower.threads.text.functions import applied
+from dfc.lower.threads.text.lines import Lines, Sizes
+from dfc.lower.threads.text.memory import MemoryWriter
+from dfc.lower.threads.text.points import Point, at
+from dfc.lower.threads.text.types import DeviceCodeError, number
 
 _Write = Callable[[Instruction, Sequence[str]], str]
 

@@ -1,4 +1,4 @@
-"""Loads and stores of bodies as device code: offsets, masks, checked indices, wide accesses.
+"""Loads and stores of bodies as kernel text: offsets, masks, checked indices, wide accesses.
 
 Assumes accesses of `dfc.kernels.access`. Guarantees that nothing outside the bounds of a masked access, beyond a
 checked index, or in a lane that is off is touched, and that an element whose computation failed is not stored.
@@ -13,9 +13,9 @@ from dfc.ir.dtypes import DType
 from dfc.kernels.access import NONE, Access, Bound, Lookup
 from dfc.kernels.form import Operand
 from dfc.kernels.printer import slot
-from dfc_target_cuda.kernels.write_points import Point, affine_text, at, both, linear
-from dfc_target_cuda.kernels.write_text import Lines, Sizes
-from dfc_target_cuda.kernels.write_types import (
+from dfc.lower.threads.text.lines import Lines, Sizes
+from dfc.lower.threads.text.points import Point, affine_text, at, both, linear
+from dfc.lower.threads.text.types import (
     memory_type,
     narrowed,
     rounded,

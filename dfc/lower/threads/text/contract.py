@@ -1,4 +1,4 @@
-"""Products as device code: tiles in shared memory, sums in registers, and the epilogue at each finished place.
+"""Products as kernel text: tiles in shared memory, sums in registers, and the epilogue at each finished place.
 
 A block of threads takes one tile of the result after the other. Two blocks of depth lie in shared memory: the next one
 is read from memory while the sums of this one are made. Where few tiles have long sums, several blocks of threads take
@@ -13,26 +13,34 @@ from __future__ import annotations
 from dfc.ir.dims import is_multiple
 from dfc.kernels.product_order import part_depth
 from dfc.lower.threads.schedule import ZEROED, Schedule
+from dfc.lower.threads.text.axes import split
+from dfc.lower.threads.text.body import BodyWriter
+from dfc.lower.threads.text.lines import Lines, Sizes
+from dfc.lower.threads.text.points import Lane, Point
+from dfc.lower.threads.text.tiles import FactorLoads, Sums
+from dfc.lower.threads.text.types import computing_type
 from dfc.lower.threads.tiles import Tiled
 from dfc.lower.threads.wide import NARROW, find_wide
-from dfc_target_cuda.kernels.write_axes import split
-from dfc_target_cuda.kernels.write_body import BodyWriter
-from dfc_target_cuda.kernels.write_points import Lane, Point
-from dfc_target_cuda.kernels.write_tensor import TensorLoads, TensorSums
-from dfc_target_cuda.kernels.write_text import Lines, Sizes
-from dfc_target_cuda.kernels.write_tiles import FactorLoads, Sums
-from dfc_target_cuda.kernels.write_types import computing_type
 
 
 class ContractWriter:
-    """Writes one product into lines."""
+    """Writes one product into lines; `loads` and `sums` are how a machine moves factors and multiplies."""
 
-    def __init__(self, product: Tiled, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool) -> None:
+    def __init__(
+        self,
+        product: Tiled,
+        schedule: Schedule,
+        lines: Lines,
+        sizes: Sizes,
+        *,
+        guarded: bool,
+        loads: type[FactorLoads] = FactorLoads,
+        sums: type[Sums] = Sums,
+    ) -> None:
         self.product, self.schedule, self.lines, self.sizes, self.guarded = product, schedule, lines, sizes, guarded
-        loads = TensorLoads if product.tensor else FactorLoads
         self.a = loads(product, product.a, "a", lines, sizes)
         self.b = loads(product, product.b, "b", lines, sizes)
-        self.sums = (TensorSums if product.tensor else Sums)(product, lines)
+        self.sums = sums(product, lines)
 
     def bounds_check(self) -> list[str]:
         """Does nothing after a fault: a whole block, or where blocks wait for each other not here but at the end."""

@@ -1,4 +1,4 @@
-"""Prefix sums, products and extremes as device code: all prefixes of a row at once, or of many columns side by side.
+"""Prefix sums, products and extremes as kernel text: all prefixes of a row at once, or of many columns side by side.
 
 A row whose elements are neighbours is done by a team, a segment of the order of `dfc.kernels.scan_order` to each of its
 warps: lanes exchange their values by shuffles, warps theirs through shared memory, and what came before is carried in a
@@ -15,13 +15,13 @@ from dfc.ir.dims import ONE
 from dfc.kernels.body import Number
 from dfc.kernels.scan_order import DISTANCES, SEGMENT
 from dfc.lower.threads.scans import ScanLayout
+from dfc.lower.threads.text.axes import split
+from dfc.lower.threads.text.body import BodyWriter
+from dfc.lower.threads.text.lines import Lines, Sizes
+from dfc.lower.threads.text.points import Point, both
+from dfc.lower.threads.text.teams import lane_of, point_of
+from dfc.lower.threads.text.types import computing_type, number, rounded
 from dfc.lower.threads.wide import is_small
-from dfc_target_cuda.kernels.write_axes import split
-from dfc_target_cuda.kernels.write_body import BodyWriter
-from dfc_target_cuda.kernels.write_points import Point, both
-from dfc_target_cuda.kernels.write_teams import lane_of, point_of
-from dfc_target_cuda.kernels.write_text import Lines, Sizes
-from dfc_target_cuda.kernels.write_types import computing_type, number, rounded
 
 
 class ScanWriter:

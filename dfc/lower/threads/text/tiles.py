@@ -1,4 +1,4 @@
-"""Tiles of a product as device code: loads of a factor into registers, from there to shared memory, and the sums.
+"""Tiles of a product as kernel text: loads of a factor into registers, from there to shared memory, and the sums.
 
 Assumes a block of `Tiling.threads` threads. Guarantees accesses within the factors' bounds: rows and columns behind the
 last are read from the last (their sums are never stored), and so is depth behind the end (it is never added).
@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from dfc.ir.dims import Dim, is_multiple
 from dfc.kernels.printer import slot
+from dfc.lower.threads.text.functions import cast
+from dfc.lower.threads.text.lines import Lines, Sizes, total
+from dfc.lower.threads.text.points import Point, linear
+from dfc.lower.threads.text.types import computing_type, is_half, memory_type, widened, zero_in_memory
+from dfc.lower.threads.text.windows import MapReader
 from dfc.lower.threads.tiles import Factor, Tiled
-from dfc_target_cuda.kernels.write_functions import cast
-from dfc_target_cuda.kernels.write_maps import MapReader
-from dfc_target_cuda.kernels.write_points import Point, linear
-from dfc_target_cuda.kernels.write_text import Lines, Sizes, total
-from dfc_target_cuda.kernels.write_types import computing_type, is_half, memory_type, widened, zero_in_memory
 
 _WORD = 16
 

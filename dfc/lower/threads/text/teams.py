@@ -1,4 +1,4 @@
-"""How the threads of a team find their part and bring their running values together, as device code.
+"""How the threads of a team find their part and bring their running values together, as kernel text.
 
 Assumes teams of `dfc.lower.threads.teams`. Guarantees the order of `dfc.kernels.reduction_order`.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.lower.threads.teams import Team
-from dfc_target_cuda.kernels.write_reductions import TypedReduction, from_memory, storage_type, to_memory
-from dfc_target_cuda.kernels.write_text import Lines
-from dfc_target_cuda.kernels.write_types import computing_type
+from dfc.lower.threads.text.lines import Lines
+from dfc.lower.threads.text.reductions import TypedReduction, from_memory, storage_type, to_memory
+from dfc.lower.threads.text.types import computing_type
 
 
 def lane_of(team: Team) -> str:

@@ -14,13 +14,13 @@ from dfc.ir.dims import Dim, is_multiple, product
 from dfc.kernels.access import Access
 from dfc.kernels.form import Stage
 from dfc.lower.threads.stages import StagePlan, ThreadLayout
+from dfc.lower.threads.text.axes import split
+from dfc.lower.threads.text.body import BodyWriter
+from dfc.lower.threads.text.lines import Lines, Sizes
+from dfc.lower.threads.text.points import Lane, Point, both
+from dfc.lower.threads.text.reductions import TypedReduction
+from dfc.lower.threads.text.teams import Running, TeamFolds, alone, barrier_of, begin_running
 from dfc.lower.threads.wide import is_small
-from dfc_target_cuda.kernels.write_axes import split
-from dfc_target_cuda.kernels.write_body import BodyWriter
-from dfc_target_cuda.kernels.write_points import Lane, Point, both
-from dfc_target_cuda.kernels.write_reductions import TypedReduction
-from dfc_target_cuda.kernels.write_teams import Running, TeamFolds, alone, barrier_of, begin_running
-from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
 
 @dataclass(slots=True)

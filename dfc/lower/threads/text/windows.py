@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from dfc.ir.dims import ZERO, Dim, dim
 from dfc.kernels.access import Bound
+from dfc.lower.threads.text.axes import split
+from dfc.lower.threads.text.lines import Lines, Sizes, total
+from dfc.lower.threads.text.points import AxisPosition, Point, both, linear
 from dfc.lower.threads.tiles import Factor, Tiled
-from dfc_target_cuda.kernels.write_axes import split
-from dfc_target_cuda.kernels.write_points import AxisPosition, Point, both, linear
-from dfc_target_cuda.kernels.write_text import Lines, Sizes, total
 
 
 class MapReader:

@@ -1,15 +1,15 @@
-"""Maps as device code: a grid of threads strides over the points, each thread over one element or a group of them."""
+"""Maps as kernel text: a grid of threads strides over the points, each thread over one element or a group of them."""
 
 from __future__ import annotations
 
 from dfc.ir.dims import ONE, Dim
 from dfc.kernels.access import NONE
 from dfc.lower.threads.maps import MapLayout
+from dfc.lower.threads.text.axes import split, wide_condition
+from dfc.lower.threads.text.body import BodyWriter
+from dfc.lower.threads.text.lines import Lines, Sizes
+from dfc.lower.threads.text.points import AxisPosition, Lane, Point
 from dfc.lower.threads.wide import NARROW, Wide
-from dfc_target_cuda.kernels.write_axes import split, wide_condition
-from dfc_target_cuda.kernels.write_body import BodyWriter
-from dfc_target_cuda.kernels.write_points import AxisPosition, Lane, Point
-from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
 
 class MapWriter:

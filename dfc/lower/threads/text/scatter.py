@@ -11,11 +11,11 @@ of the same outer point stored.
 from __future__ import annotations
 
 from dfc.lower.threads.scatters import ScatterLayout
+from dfc.lower.threads.text.axes import split
+from dfc.lower.threads.text.body import BodyWriter
+from dfc.lower.threads.text.lines import Lines, Sizes
+from dfc.lower.threads.text.points import Point, at, both
 from dfc.lower.threads.wide import is_small
-from dfc_target_cuda.kernels.write_axes import split
-from dfc_target_cuda.kernels.write_body import BodyWriter
-from dfc_target_cuda.kernels.write_points import Point, at, both
-from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
 
 class ScatterWriter:

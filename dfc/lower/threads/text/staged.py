@@ -1,4 +1,4 @@
-"""Kernels with folds, several stages, or an order of points, as device code: the walk of a grid over outer points.
+"""Kernels with folds, several stages, or an order of points, as kernel text: the walk of a grid over outer points.
 
 Each block takes tiles of outer points, one for each of its teams; where few points have many elements, several blocks
 take parts of one tile, leave their results in the workspace, and the block that comes last puts them together in the
@@ -12,13 +12,13 @@ from dfc.ir.dims import ONE, dim
 from dfc.ir.dtypes import DType
 from dfc.lower.threads.schedule import ZEROED
 from dfc.lower.threads.stages import PARTIAL, StagedLayout, ThreadLayout
+from dfc.lower.threads.text.axes import split
+from dfc.lower.threads.text.lines import Lines, Sizes
+from dfc.lower.threads.text.points import Point, both
+from dfc.lower.threads.text.reductions import from_memory, storage_type, to_memory
+from dfc.lower.threads.text.stages import Item, StageWriter
+from dfc.lower.threads.text.teams import Running, TeamFolds, alone, begin_running, lane_of, point_of, worker_of
 from dfc.lower.threads.wide import is_small
-from dfc_target_cuda.kernels.write_axes import split
-from dfc_target_cuda.kernels.write_points import Point, both
-from dfc_target_cuda.kernels.write_reductions import from_memory, storage_type, to_memory
-from dfc_target_cuda.kernels.write_stages import Item, StageWriter
-from dfc_target_cuda.kernels.write_teams import Running, TeamFolds, alone, begin_running, lane_of, point_of, worker_of
-from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
 
 @dataclass(frozen=True, slots=True)

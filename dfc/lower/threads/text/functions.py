@@ -12,7 +12,7 @@ from dfc.ir.dtypes import DType
 from dfc.kernels.errors import CodeGenerationError
 from dfc.kernels.functions import Argument, Function, Instruction, Number, Primitive
 from dfc.lower.legalise.meaning import meaning
-from dfc_target_cuda.kernels.write_types import DeviceCodeError, number, shuffle_type
+from dfc.lower.threads.text.types import DeviceCodeError, number, shuffle_type
 
 _NARROW = 4
 """Bytes below which a float becomes an integer by way of i32."""

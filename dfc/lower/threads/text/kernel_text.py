@@ -1,4 +1,4 @@
-"""A kernel of this target as text: the contract between what writes it, what compiles it and what plans its launches.
+"""A kernel as text: the contract between what writes it, what compiles it and what plans its launches.
 
 Assumes kernels of `dfc.kernels.form`. Guarantees that equal kernels under equal schedules give equal texts, so that
 each is compiled once, and that a launch needs nothing but the operands' addresses, the sizes and what stands here.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.ir.dims import Dim
+from dfc.lower.threads.text.lines import Lines, Sizes
+from dfc.lower.threads.text.points import AxisPosition, both
 from dfc.lower.threads.wide import Wide
-from dfc_target_cuda.kernels.write_points import AxisPosition, both
-from dfc_target_cuda.kernels.write_text import Lines, Sizes
 
 
 def split(

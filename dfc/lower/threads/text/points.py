@@ -13,7 +13,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, dim
 from dfc.kernels.access import NONE, Access, IndexKey
 from dfc.kernels.body import Affine
-from dfc_target_cuda.kernels.write_text import Sizes, total
+from dfc.lower.threads.text.lines import Sizes, total
 
 AxisPosition = tuple[str, int]
 """An index: a variable (or nothing) plus a number."""

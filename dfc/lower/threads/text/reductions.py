@@ -1,4 +1,4 @@
-"""Folds as device code: identities, one step, the way of partial results between lanes, and the finished result.
+"""Folds as kernel text: identities, one step, the way of partial results between lanes, and the finished result.
 
 Guarantees that minimum and maximum propagate NaN; argmin and argmax take NaN first, then the lowest index of equal
 values; integers wrap. A step does not depend on the order of its two sides (but for the sign of a zero that is the
@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dtypes import BOOL, I64, DType
 from dfc.kernels.form import Reduction
-from dfc_target_cuda.kernels.write_functions import cast
-from dfc_target_cuda.kernels.write_text import Lines
-from dfc_target_cuda.kernels.write_types import computing_type, float_literal, memory_type, shuffle_type
+from dfc.lower.threads.text.functions import cast
+from dfc.lower.threads.text.lines import Lines
+from dfc.lower.threads.text.types import computing_type, float_literal, memory_type, shuffle_type
 
 NO_INDEX = f"i64({(1 << 63) - 1})"
 """Above every index, so that any element beats it."""
