@@ -16,12 +16,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.driver import ON_DEVICE
 from dfc_runtime.plans.plan import BufferPlan, EntryPlan
 
 HOST, DIRECT, COPIED = 0, 1, 2
 """Where the caller has a tensor: on the host; on the device, used there; on the device, used as a copy."""
 
-DEVICE_BIT = 1 << 63
+DEVICE_BIT = ON_DEVICE
+"""Set in the slot of a tensor of the caller that lies on the device."""
+
 SMALL = 1 << 16
 """The largest tensor that travels together with others."""
 

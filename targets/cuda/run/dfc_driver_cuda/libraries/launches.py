@@ -8,6 +8,7 @@ multiple of 16.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -59,7 +60,7 @@ class NativeCall:
         return self.launches.refuse(self.plan.shape, reason)
 
 
-class NativeLaunches:
+class NativeLaunches(ABC):
     """What one library makes for one program on one device."""
 
     otherwise: ClassVar[str]
@@ -74,9 +75,9 @@ class NativeLaunches:
         self.notes: dict[str, str] = {}
         """Who makes each launch, by kernel and sizes; the first `MOST_NOTES` of them."""
 
+    @abstractmethod
     def output(self, shape: Any) -> int:
         """The number of the tensor that is made."""
-        raise NotImplementedError
 
     def decided(self, kernel: str, sizes: Mapping[str, int], decide: Callable[[], NativeCall]) -> NativeCall | None:
         """The call, or None if the library cannot make it or must not: then the kernel does; either is noted."""
