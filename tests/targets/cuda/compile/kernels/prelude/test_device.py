@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from dfc_target_cuda.code.fragments import TextKey
-from dfc_target_cuda.kernels.prelude.device import ELEMENTS
-from dfc_target_cuda.kernels.prelude.intrinsics import TYPES
 from tests.support import native_texts
+from tests.support.cuda_simulator.primitives import MEMORY
 from tests.support.cuda_simulator.simulation import simulate
 from tests.support.native_texts import NativeText
 
-WIDE = [(name, lanes) for name, most in ELEMENTS.items() for lanes in (2, 4, 8, 16) if lanes <= most]
-NUMPY = {name: np.dtype(f"{name[0]}{int(name[1:]) // 8}") for name in TYPES if name != "boolean"}
+NUMPY = {name: np.dtype(kind) for name, kind in MEMORY.items()}
+WIDE = [(name, lanes) for name, kind in NUMPY.items() for lanes in (2, 4, 8, 16) if lanes * kind.itemsize <= 16]
 
 
 def run(body: str, pointers: tuple[str, ...], arrays: list[np.ndarray], threads: int = 1, blocks: int = 1) -> None:
@@ -30,6 +29,14 @@ def words(kind: str, count: int) -> np.ndarray:
 
 def error() -> np.ndarray:
     return np.zeros(3, np.int64)
+
+
+def test_these_are_all_element_types() -> None:
+    from dfc_target_cuda.kernels.prelude.device import ELEMENTS  # which loads numba: not with all that is collected
+    from dfc_target_cuda.kernels.prelude.intrinsics import TYPES
+
+    assert {name: 16 // kind.itemsize for name, kind in NUMPY.items()} == ELEMENTS
+    assert {*NUMPY, "boolean"} == set(TYPES)
 
 
 @pytest.mark.parametrize(("kind", "lanes"), WIDE)
@@ -90,7 +97,7 @@ if barrier_any(u32_equal(before, u32(0))):
     assert b.tolist() == [0, 36]
 
 
-@pytest.mark.parametrize("kind", list(ELEMENTS))
+@pytest.mark.parametrize("kind", list(NUMPY))
 def test_bytes_are_seen_as_elements(kind: str) -> None:
     a, b = words(kind, 6), np.zeros(2, NUMPY[kind])
     size = NUMPY[kind].itemsize
