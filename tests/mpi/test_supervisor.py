@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dfc_runtime.distributed.launch import processes
-from tests.support.job_driver import AHEAD
+from tests.support.job_driver import OFFSET
 from tests.support.mpi import ROOT
 
 pytestmark = [pytest.mark.timeout(120)]
@@ -94,7 +94,7 @@ def test_a_rank_that_is_stopped_counts_as_dead_after_the_silence(tmp_path: Path)
     ended = _end(tmp_path, process)
     assert ended.code == 75
     silent = re.match(r"rank 1 has been silent for (\d+) s(, in step \d+)?; it sums", ended.told[0])
-    assert silent and int(silent[1]) >= AHEAD, ended
+    assert silent and int(silent[1]) >= OFFSET, ended
 
 
 def test_a_restart_goes_on_and_its_epoch_is_higher(tmp_path: Path) -> None:
@@ -245,6 +245,6 @@ def test_a_launcher_that_is_stopped_is_told_after_the_silence(tmp_path: Path, st
         halted = re.fullmatch(
             r"mpiexec, which started the ranks, was stopped by a signal (\d+) s ago and has not gone on", told
         )
-        assert halted and int(halted[1]) >= AHEAD, ended
+        assert halted and int(halted[1]) >= OFFSET, ended
     else:
         assert ended.told == []

@@ -15,18 +15,18 @@ from pathlib import Path
 
 from dfc_runtime.distributed.launch import coordinator, supervisor
 
-AHEAD = 40.0
+OFFSET = 40.0
 """Seconds, which is longer than the silence that counts as death."""
 
 
 class Clock:
     """In the place of `time` for the supervisor."""
 
-    ahead = 0.0
+    offset = 0.0
     sleep = staticmethod(time.sleep)
 
     def monotonic(self) -> float:
-        return time.monotonic() + self.ahead
+        return time.monotonic() + self.offset
 
 
 class Setting:
@@ -36,9 +36,9 @@ class Setting:
         self.clock, self.when, self.heard = clock, when, 0
 
     def react(self, state: coordinator.State, event: coordinator.Event) -> coordinator.Reaction:
-        if not self.clock.ahead and self.is_due(state, event):
-            self.clock.ahead = AHEAD
-            event = replace(event, time=event.time + AHEAD)
+        if not self.clock.offset and self.is_due(state, event):
+            self.clock.offset = OFFSET
+            event = replace(event, time=event.time + OFFSET)
         return PLAIN(state, event)
 
     def is_due(self, state: coordinator.State, event: coordinator.Event) -> bool:

@@ -223,14 +223,14 @@ class _Worker:
 
     def __init__(self) -> None:
         self._work: Callable[[], None] = lambda: None
-        self._wanted, self._over = threading.Lock(), threading.Lock()
-        self._wanted.acquire()
+        self._requested, self._over = threading.Lock(), threading.Lock()
+        self._requested.acquire()
         self._over.acquire()
         threading.Thread(target=self._run, name="dfc-lane", daemon=True).start()
 
     def begin(self, work: Callable[[], None]) -> None:
         self._work = work
-        self._wanted.release()
+        self._requested.release()
 
     def leave(self) -> None:
         """Waits until the work is over; then there may be other work."""
@@ -239,7 +239,7 @@ class _Worker:
 
     def _run(self) -> None:
         while True:
-            self._wanted.acquire()
+            self._requested.acquire()
             self._work()
             self._work = lambda: None
             self._over.release()
