@@ -23,11 +23,13 @@ from dfc_target_cpu.llvm.values import NULL, i64, literal_int
 from dfc_target_cpu.product.epilogue import RECORD
 from dfc_target_cpu.windows.filters import way_of_packing
 from dfc_target_cpu.windows.library import declare, forward_name, line_address, pack_name, summing_name
-from dfc_target_cpu.windows.plans import Plan, part_layout, resources
+from dfc_target_cpu.windows.plans import COUNTER_BYTES, Plan, part_layout, resources
 from dfc_target_cpu.windows.tables import STATE, words, write_state
 
 PART_PRODUCTS = 150_000
 """Multiply-adds that are worth a part of their own."""
+MANY_BANDS = 8
+"""For each part: then it takes whole bands."""
 
 
 def lower_windows(lowering: Lowering, p: Product, plan: Plan, number: int, epilogue: str) -> str:
@@ -104,7 +106,7 @@ class _Part(FrameFunction):
             "context": self.context,
             "source": self.pointers[p.a.access.operand],
             "other": f.gep(element, second, i64(other) if isinstance(other, int) else self.value(other)),
-            "packed": f.gep("i8", scratch, i64(low.shared_start)),
+            "packed": f.gep("i8", scratch, i64(low.shared_start + COUNTER_BYTES)),
             "band": own,
             "chunk": f.gep("i8", own, i64(chunk)),
             "sums": sums[0],
@@ -141,6 +143,8 @@ class _Part(FrameFunction):
 
     def filter(self) -> None:
         assert isinstance(self.plan, Forward)
+        with self.f.when(self.f.icmp("eq", self.part, i64(0)), "first"):
+            self.f.atomic_store(i64(0), self._counter())
         name = declare(self.lowering.module, pack_name(self.p.element, way_of_packing(self.plan)), 2)
         self.f.call(name, "void", [self.table, self.state, self.part, self.parts])
 
@@ -149,15 +153,33 @@ class _Part(FrameFunction):
         first = f.udiv(f.mul(work, self.part), self.parts)
         return first, f.udiv(f.mul(work, f.add(self.part, i64(1))), self.parts)
 
+    def _counter(self) -> Value:
+        """Items that a part has taken; set to 0 while the filter is packed."""
+        f = self.f
+        return f.gep("i8", load_field(f, self.context, "scratch"), i64(self.lowering.shared_start))
+
     def items(self) -> None:
-        """Neighbouring items are of one band."""
+        """Items as long as there are any: a part on a core that something else runs on takes fewer. All panels of a
+        band together where there are bands enough, since neighbouring items share a band."""
         f, plan = self.f, self.plan
         assert isinstance(plan, Forward)
         name = declare(self.lowering.module, forward_name(self.p.element), 1)
-        first, last = self._share(f.mul(self.batch, i64(plan.groups * plan.band.bands * plan.panels.panel_count)))
-        with f.counted_loop(first, last, hint="item") as item:
+        bands, panels = f.mul(self.batch, i64(plan.groups * plan.band.bands)), i64(plan.panels.panel_count)
+        total = f.mul(bands, panels)
+        is_many = f.icmp("sge", bands, f.mul(self.parts, i64(MANY_BANDS)))
+        grain = i64(1) if plan.panels_first else f.select(is_many, panels, i64(1))
+        again, some, done = f.label("again"), f.label("some"), f.label("done")
+        counter = self._counter()
+        f.branch(again)
+        f.begin(again)
+        first = f.atomic_update("add", counter, grain, "monotonic")
+        f.branch_if(f.icmp("slt", first, total), some, done)
+        f.begin(some)
+        with f.counted_loop(first, f.minimum(f.add(first, grain), total), hint="item") as item:
             asked_to_leave(self.lowering.module, f, self.context, self.leave)
             f.call(name, "void", [self.table, self.state, item.index])
+        f.branch(again)
+        f.begin(done)
 
     def pieces(self) -> None:
         f, plan = self.f, self.plan

@@ -16,6 +16,8 @@ from dfc_target_cpu.machine import Machine
 
 Plan = Forward | Summing
 _LINE = 64
+COUNTER_BYTES = _LINE
+"""Of what parts share: a counter of items, in a cache line of its own."""
 
 
 @functools.cache
@@ -64,7 +66,9 @@ def part_layout(plan: Plan, element: str, lanes: int, *, tile: bool) -> tuple[in
 
 def packed_bytes(plan: Plan, element: str) -> int:
     """Bytes that all parts share."""
-    return aligned(plan.packed_elements * byte_size(element)) if isinstance(plan, Forward) else 0
+    if not isinstance(plan, Forward):
+        return 0
+    return COUNTER_BYTES + aligned(plan.packed_elements * byte_size(element))
 
 
 def planned_windows(kernels: Sequence[Kernel], machine: Machine) -> list[tuple[ContractKernel, Plan, str]]:
