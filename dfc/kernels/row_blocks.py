@@ -11,17 +11,17 @@ a `RowBlockKernel` sees to it that steps read what is there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dfc.ir.dims import ONE, ZERO, Dim, dim, minimum, product
+from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, minimum, product
 from dfc.kernels.access import NONE
 from dfc.kernels.body import Affine, AxisIndex, Index, Instruction, Load
 from dfc.kernels.contractions import as_product, kernel_faults
 from dfc.kernels.form import ContractKernel, LoopKernel, MatrixOperand, Operand, Store
 
-PANEL_BYTES = 1 << 20
-"""Memory of a thread for the panels of one block of rows: half of the second cache of a server's core."""
+PANEL_BYTES = 3 << 19
+"""Memory of a thread for the panels of one block of rows: most of the second cache of a server's core."""
 PANEL_ALIGNMENT = 64
 """Bytes between which panels begin."""
 
@@ -135,6 +135,24 @@ def transposed(kernel: ContractKernel) -> ContractKernel:
 
 
 # --------------------------------------------------------------------- panels --
+
+
+def padded(operand: Operand, leading: int) -> Operand:
+    """A panel whose rows begin at cache lines, an odd number of them apart: so that one column of many rows falls into
+    different sets of a cache."""
+    if len(operand.shape) != leading + 1:
+        return operand
+    size = operand.dtype.size
+    pairs = ceil_divide(operand.shape[-1] * size, dim(2 * PANEL_ALIGNMENT))
+    elements = pairs * (2 * PANEL_ALIGNMENT // size) + PANEL_ALIGNMENT // size
+    return replace(operand, shape=(*operand.shape[:-1], elements))
+
+
+def with_panels(kernel: RowKernel, panels: Mapping[int, Operand]) -> RowKernel:
+    """The kernel with the shapes of panels for some of its operands."""
+    shapes = {number: panel.shape for number, panel in panels.items()}
+    operands = (replace(one, shape=shapes.get(number, one.shape)) for number, one in enumerate(kernel.operands))
+    return replace(kernel, operands=tuple(operands))
 
 
 def row_bytes(panels: Sequence[Operand], leading: int) -> Dim:

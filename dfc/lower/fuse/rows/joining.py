@@ -17,7 +17,7 @@ from dfc.ir.dims import product
 from dfc.ir.dtypes import U8
 from dfc.kernels.body import Apply, Instruction, Philox
 from dfc.kernels.form import ContractKernel, Kernel, Operand, RowBlockKernel, RowStep
-from dfc.kernels.row_blocks import PANEL_BYTES, overflow_bytes, row_bytes
+from dfc.kernels.row_blocks import PANEL_BYTES, overflow_bytes, padded, row_bytes, with_panels
 from dfc.lower.fuse.fused import FusedKernel
 from dfc.lower.fuse.items.cost import Decision, Work, assumed, moved
 from dfc.lower.fuse.rows.chains import Chain, Run
@@ -74,7 +74,7 @@ def joined(run: Run, chain: Chain, division: Phases, phase: int) -> Joined | Non
         for operand, view in zip(part.kernel.operands, part.views, strict=True):
             if view.storage not in panels:
                 operands.add(view, operand.access)
-    kinds = tuple(Operand(s.dtype, s.shape, "update") for s in panels)
+    kinds = tuple(padded(Operand(s.dtype, s.shape, "update"), len(chain.rows)) for s in panels)
     overflow = overflow_bytes(kinds, len(chain.rows))
     if overflow.constant:
         return None
@@ -92,7 +92,9 @@ def _part(
     steps: list[RowStep] = []
     for number in members:
         kernel, axis = chain.members[number]
-        steps.append(RowStep(kernel, tuple(operands.number(view) for view in run[number].views), axis))
+        slots = tuple(operands.number(view) for view in run[number].views)
+        own = {slot: panels[n - len(operands.bound)] for slot, n in enumerate(slots) if n >= len(operands.bound)}
+        steps.append(RowStep(with_panels(kernel, own), slots, axis))
     first = steps[0].kernel.axes[: len(chain.rows)]
     bound = tuple(Operand(view.dtype, view.shape, access) for view, access in operands.bound.items())
     kernel = RowBlockKernel(bound, first, tuple(steps), panels)

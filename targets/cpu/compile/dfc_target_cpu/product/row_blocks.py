@@ -2,7 +2,8 @@
 
     run_<n> -> rows_<n>(context, frame, part, parts): for each block: step, step, ..
     step of a loop kernel:   kernel_<n>(context, frame of the step, outer0, outer1, first, last)
-    step of a product:       product_<n>(context, frame of the step, workspace, row0, rows, is_first, is_last, batch..)
+    step of a product:       product_<n>(context, frame of the step, workspace, row0, rows, is_first, is_last,
+                                         turned, is_new, batch..)
 
 A panel lies in the scratch memory of a thread, or in the arena where a single row is too long for that. Steps index it
 as if all rows were there: the address in their frame lies in front of it by what the rows before the block would take.
@@ -30,11 +31,13 @@ from dfc_target_cpu.llvm.values import NULL, TRUE, i64
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.contraction import PART_PRODUCTS, TILE_COLUMNS, ProductPart, Tile, product_workspace_bytes
 from dfc_target_cpu.product.epilogue import Epilogue
+from dfc_target_cpu.product.turned_factor import TURNED_BYTES, TurnedFactor
 
 BLOCKS_PER_THREAD = 4
 """Blocks that threads share out, if there are rows enough: so that one that is held up does not hold the others."""
 FEWEST_ROWS = 32
 """Rows below which a block is not cut for that."""
+_WAYS = ("plain", "turned", "done")
 HEIGHT_UNIT = 8
 """Rows of a tile of the products."""
 
@@ -46,9 +49,25 @@ def row_block_elements(kernel: RowBlockKernel) -> list[str]:
 
 
 def row_block_workspace_bytes(machine: Machine, kernel: RowBlockKernel) -> int:
-    """Scratch memory of each part: that of the products, then the panels."""
+    """Scratch memory of each part: that of the products, then turned factors, then the panels."""
     products = max((product_workspace_bytes(machine, element) for element in row_block_elements(kernel)), default=0)
-    return _aligned(products) + PANEL_BYTES + PANEL_ALIGNMENT * (len(kernel.panels) + 1)
+    return _aligned(products) + _turned_steps(kernel) * TURNED_BYTES + _panel_bytes(kernel)
+
+
+def _panel_bytes(kernel: RowBlockKernel) -> int:
+    return PANEL_BYTES + PANEL_ALIGNMENT * (len(kernel.panels) + 1)
+
+
+def _turned_steps(kernel: RowBlockKernel) -> int:
+    return sum(_is_turned(step) for step in kernel.steps)
+
+
+def _is_turned(step: RowStep) -> bool:
+    """Whether a step is a product that can have its second factor turned."""
+    if not isinstance(step.kernel, ContractKernel) or step.sums_over_rows:
+        return False
+    matched = as_product(step.kernel)
+    return matched is not None and matched.direct != NONE and TurnedFactor.suits(matched)
 
 
 def lower_row_blocks(lowering: Lowering, kernel: RowBlockKernel, number: int) -> str:
@@ -104,7 +123,10 @@ _ROWS = (
     Parameter("i64", "rows"),
     Parameter("i1", "is_first"),
     Parameter("i1", "is_last"),
+    Parameter("ptr", "turned"),
+    Parameter("i1", "is_new"),
 )
+"""`turned`: memory for the second factor, which is another one than at the last call if `is_new`."""
 
 
 class _RowsOfProduct(ProductPart):
@@ -136,7 +158,27 @@ class _RowsOfProduct(ProductPart):
         c = self._moved(self._matrix(p.epilogue.stores[p.direct], indices, m, n), p.element, row0, 1)
         if self.epilogue:
             self._write_record(c[0], c[1], (row0, i64(0)), indices)
-        self._call(a, b, c, (rows, self.extents[n], self.extents[k]), (i64(0), i64(1)))
+        if not _is_turned(self.step):
+            self._call(a, b, c, (rows, self.extents[n], self.extents[k]), (i64(0), i64(1)))
+            return
+        f, columns, depth = self.f, self.extents[n], self.extents[k]
+        factor = TurnedFactor(f, self.lowering.module, self.lowering.machine, p)
+        pays, plain, turned, done = factor.pays(self.extents[m], rows, columns, depth), *map(f.label, _WAYS)
+        f.branch_if(pays, turned, plain)
+        f.begin(plain)
+        self._call(a, b, c, (rows, columns, depth), (i64(0), i64(1)))
+        f.branch(done)
+        f.begin(turned)
+        memory = f.argument("turned")
+        with f.when(f.argument("is_new"), "new"):
+            factor.turn(memory, b[0], b[2], columns, depth)
+        with factor.blocks(memory, columns, depth) as (column, width, block):
+            sums = self._moved(c, p.element, column, 2)
+            if self.epilogue:
+                self._write_record(sums[0], sums[1], (row0, column), indices)
+            self._call(a, block, sums, (rows, width, depth), (i64(0), i64(1)))
+        f.branch(done)
+        f.begin(done)
 
     def _add_rows(self, indices: Sequence[Value]) -> None:
         f, p, row0, rows = self.f, self.p, self.f.argument("row0"), self.f.argument("rows")
@@ -207,7 +249,11 @@ class _Part(FrameFunction):
         each = row_block_workspace_bytes(low.machine, self.whole)
         start = f.gep("i8", load_field(f, self.context, "scratch"), i64(low.spill_bytes))
         self.workspace = f.gep("i8", start, f.mul(part, i64(each)))
-        panels = f.gep("i8", self.workspace, i64(each - PANEL_BYTES - PANEL_ALIGNMENT * (len(self.whole.panels) + 1)))
+        turned = each - _panel_bytes(self.whole)
+        panels = f.gep("i8", self.workspace, i64(turned))
+        self.turned = f.gep("i8", panels, i64(-TURNED_BYTES * _turned_steps(self.whole)))
+        self.last_point = f.alloca("i64", align=8)
+        f.store(i64(-1), self.last_point)
         self.row = self.dims.value(row_bytes(self.whole.panels, len(self.whole.axes)))
         overflow = self._overflow()
         if overflow is not None:
@@ -252,6 +298,9 @@ class _Part(FrameFunction):
         line = f.add(f.mul(point, count), row0)
         panels = self._panel_addresses(line, height)
         indices = self._batch_indices(point)
+        is_new = f.icmp("ne", f.load("i64", self.last_point), point)
+        f.store(point, self.last_point)
+        turned = self.turned
         is_first = f.icmp("eq", block, i64(0))
         is_last = f.icmp("eq", f.add(block, i64(1)), blocks)
         for one, frame in zip(self.steps, self.frames, strict=True):
@@ -259,7 +308,8 @@ class _Part(FrameFunction):
                 if number >= len(self.whole.operands):
                     f.store(panels[number - len(self.whole.operands)], f.gep("i64", frame, i64(own)))
             if one.plan is None:
-                arguments = [self.workspace, row0, rows, is_first, is_last, *indices]
+                arguments = [self.workspace, row0, rows, is_first, is_last, turned, is_new, *indices]
+                turned = f.gep("i8", turned, i64(TURNED_BYTES)) if _is_turned(one.step) else turned
                 f.call(one.function, "void", [self.context, frame, *arguments])
                 continue
             points = f.mul(rows, self._points_of_a_row(one.plan))
