@@ -93,8 +93,8 @@ def _part(
     for number in members:
         kernel, axis = chain.members[number]
         slots = tuple(operands.number(view) for view in run[number].views)
-        own = {slot: panels[n - len(operands.bound)] for slot, n in enumerate(slots) if n >= len(operands.bound)}
-        steps.append(RowStep(with_panels(kernel, own), slots, axis))
+        inside = {slot: panels[n - len(operands.bound)] for slot, n in enumerate(slots) if n >= len(operands.bound)}
+        steps.append(RowStep(with_panels(kernel, inside), slots, axis))
     first = steps[0].kernel.axes[: len(chain.rows)]
     bound = tuple(Operand(view.dtype, view.shape, access) for view, access in operands.bound.items())
     kernel = RowBlockKernel(bound, first, tuple(steps), panels)

@@ -6,7 +6,7 @@ what lies column by column (keys, with which every block of queries is multiplie
 Assumes memory of `TURNED_BYTES` and more than one block of rows. Guarantees the same factors, and so the same sums.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from dfc.kernels.contractions import Product
@@ -59,7 +59,7 @@ class TurnedFactor:
             f.call(pack, "void", [target, start, i64(1), step, k, columns, most])
 
     @contextmanager
-    def blocks(self, memory: Value, n: Value, k: Value) -> Iterator[tuple[Value, Value, tuple[Value, Value, Value]]]:
+    def blocks(self, memory: Value, n: Value, k: Value) -> Generator[tuple[Value, Value, tuple[Value, Value, Value]]]:
         """A loop over blocks: first column, number of columns, and the block as address, row and column stride."""
         f, lanes = self.f, self.shape.lanes
         with f.counted_loop(i64(0), n, self.columns, "columns") as loop:
