@@ -136,12 +136,14 @@ def offered() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group="dfc.targets"))
 
 
-def kernel_forms(name: str) -> frozenset[str]:
-    """The kernel forms that a target takes besides loops and contractions. One that is not there takes none; that it is
-    missing is said where it is asked for code."""
+def kernel_forms(name: str, *, is_needed: bool = False) -> frozenset[str]:
+    """The kernel forms that a target takes besides loops and contractions. One that is not there takes none, unless it
+    `is_needed`: that it is missing is said where it is asked for code."""
     try:
         forms: frozenset[str] = getattr(load_target(name), "forms", frozenset())
     except UnsupportedError:
+        if is_needed:
+            raise
         return frozenset()
     return forms
 

@@ -255,17 +255,17 @@ def _sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[Symbol, int]:
 
 
 def show(source: SourceFile, options: CompileOptions, stage: str, name: str = "") -> Shown:
-    """A program as text: the `graph` (as elaborated, or after the stage `options.stop_after`), its `kernels` as they
-    are for all targets, the `reasons` why these hold what they hold (with a `name`: of those that mention it), or what
+    """A program as text: the `graph` (as elaborated, or after the stage `options.stop_after`), its `kernels` for
+    the target, the `reasons` why these hold what they hold (with a `name`: of those that mention it), or what
     the target makes of them: a `listing`, whose kind is that of the target options."""
     if stage == "graph":
         return show_after(source, replace(options, stop_after=options.stop_after or "elaborate"))[""]
     built, diagnostics = _built(source, options)
     optimised = pipeline.optimise(built, options)
     if stage == "kernels":
-        return Shown(print_program(pipeline.scheduled(optimised)), diagnostics)
+        return Shown(print_program(pipeline.scheduled(optimised, options.target)), diagnostics)
     if stage == "reasons":
-        return Shown(explained(pipeline.scheduled(optimised), name), diagnostics)
+        return Shown(explained(pipeline.scheduled(optimised, options.target), name), diagnostics)
     _, lowered = pipeline.lower(optimised, options)
     if not lowered.listings:
         text = f"the target {options.target} has no listing of the kind {options.target_options.listing}"

@@ -59,6 +59,8 @@ def launch_bytes(kernel: Kernel, launch: Launch, buffers: Sequence[Buffer]) -> D
     looked_up = _looked_up(kernel)
     total = ZERO
     for slot, (operand, number) in enumerate(zip(kernel.operands, launch.buffers, strict=True)):
+        if not _is_touched(kernel, slot):
+            continue
         size = buffer_bytes(buffers[number])
         if slot in looked_up:
             read = product(kernel.axes[axis].extent for axis in looked_up[slot]).substitute(symbols)
@@ -70,6 +72,11 @@ def launch_bytes(kernel: Kernel, launch: Launch, buffers: Sequence[Buffer]) -> D
 def buffer_bytes(buffer: Buffer) -> Dim:
     """Bytes of a buffer; what lives in registers has none."""
     return ZERO if buffer.role is BufferRole.REGISTER else product(buffer.shape) * dim(buffer.dtype.size)
+
+
+def _is_touched(kernel: Kernel, slot: int) -> bool:
+    """Whether an operand is more than room for rows that are too long for a cache, as row blocks ask for."""
+    return not isinstance(kernel, RowBlockKernel) or any(slot in step.operands for step in kernel.steps)
 
 
 def _reads_first(kernel: Kernel, slot: int) -> bool:

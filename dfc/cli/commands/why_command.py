@@ -16,13 +16,14 @@ from dfc.ir.options import CompileOptions
 @click.argument("file", metavar="FILE")
 @click.argument("name", metavar="[NAME]", required=False, default="")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
-def command(file: str, name: str, pairs: tuple[str, ...]) -> int:
+@click.option("--target", default="cpu", show_default=True, help="What the kernels are for: cpu or cuda.")
+def command(file: str, name: str, pairs: tuple[str, ...], target: str) -> int:
     """Prints the kernels of each entry of FILE, the bytes that each of them moves at least, and why it computes what it
     computes: bytes saved against work repeated. With NAME, only kernels that mention it.
 
     Sizes that are known at the call only are taken to be 64 where figures are compared.
     """
-    source, options = source_of(file), CompileOptions(settings=tuple(settings(pairs).items()))
+    source, options = source_of(file), CompileOptions(target, settings=tuple(settings(pairs).items()))
     shown = api.show(source, options, "reasons", name)
     if not shown.text.strip() and name:
         near = did_you_mean(closest(name, _names(api.show(source, options, "reasons").text)))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from dfc.bundle.target import Lowered, load_target
+from dfc.bundle.target import Lowered, kernel_forms, load_target
 from dfc.driver.internal_errors import check, guarded
 from dfc.driver.pipeline.forms import Context, Divided, Linked, Part, Undivided
 from dfc.driver.pipeline.kinds import AnyStage, PartStage, Phase, Stage
@@ -165,10 +165,11 @@ def optimise(graph: Graph, options: CompileOptions | None = None, watch: Watch =
     return graph
 
 
-def scheduled(graph: Graph) -> Program:
-    """Kernels, schedule and memory of an optimised graph, for no target in particular."""
+def scheduled(graph: Graph, target: str = "") -> Program:
+    """Kernels, schedule and memory of an optimised graph, with the kernel forms that a target takes; without a target,
+    with those that all take."""
     with guarded("fuse", 0, graph):
-        return lower_graph(graph)
+        return lower_graph(graph, forms=kernel_forms(target, is_needed=True) if target else ())
 
 
 def lower(graph: Graph, options: CompileOptions | None = None, watch: Watch = ignore) -> tuple[Program, Lowered]:

@@ -56,3 +56,23 @@ def test_a_name_that_nothing_has_is_refused(program: str, dfc: Command) -> None:
 def test_a_program_without_kernels_is_called_that(folder: Path, dfc: Command) -> None:
     (folder / "empty.dfg").write_text("dfg 1\n\nconst N: int = 3\n")
     assert "empty.dfg has no kernels" in dfc("why", "empty.dfg").err
+
+
+ATTENTION = """dfg 1
+
+readonly entry mixed(q: f32[512, 64], k: f32[512, 64], v: f32[512, 64]) -> (y: f32[512, 64]) {
+  return softmax(q @ transpose(k)) @ v
+}
+"""
+
+
+def test_kernels_are_those_of_the_target(folder: Path, dfc: Command) -> None:
+    (folder / "attention.dfg").write_text(ATTENTION)
+    joined, apart = dfc("why", "attention.dfg"), dfc("why", "attention.dfg", "--target", "cuda")
+    assert (joined.out.count("  kernel "), apart.out.count("  kernel ")) == (1, 3)
+    assert "rows" in joined.out
+
+
+def test_a_target_that_is_not_there_is_refused(program: str, dfc: Command) -> None:
+    ended = dfc("why", program, "--target", "gpu")
+    assert ended.code == 3 and "no target 'gpu'" in ended.message

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dfc.driver.pipeline import optimise
+from dfc.kernels.form import ROW_BLOCKS
 from dfc.kernels.traffic import CallTraffic, call_traffic
+from dfc.lower.program import lower_graph
+from tests.support.building import graph_of
 from tests.support.simulated_programs import program_of
 
 
@@ -48,3 +52,15 @@ readonly entry powers(x: f32[64], n: i64) -> f32[64] {
     found = traffic(text, "powers")
     assert found.in_iterations.size.constant is not None and found.in_iterations.size.constant >= 3 * 256
     assert found.in_iterations.steps >= 1
+
+
+def test_row_blocks_move_nothing_between_their_steps() -> None:
+    text = """dfg 1
+
+readonly entry mixed[N](q: f32[8, N, 64], k: f32[8, N, 64], v: f32[8, N, 64]) -> (y: f32[8, N, 64]) {
+  return softmax(q @ transpose(k, [0, 2, 1])) @ v
+}
+"""
+    program = lower_graph(optimise(graph_of(text)), forms=[ROW_BLOCKS])
+    assert [kernel.form for kernel in program.kernels] == [ROW_BLOCKS]
+    assert str(call_traffic(program, program.entries[0]).once.size) == f"{4 * 4 * 8 * 64} * N"
