@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dfc.bundle.target import kernel_forms
 from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.globs import Glob
 from dfc.distribute.deployment.model import TaskSite
@@ -120,8 +121,9 @@ def _peaks(distributed: DistributedProgram) -> Iterator[Peak]:
     for role, graph in distributed.parts.graphs.items():
         early = with_early_receives(graph)
         if any(early.entries[name] is not entry for name, entry in graph.entries.items()):
-            delayed = lower_graph(graph).entries
-            for one, other in zip(delayed, lower_graph(early).entries, strict=True):
+            forms = kernel_forms("cpu")
+            delayed = lower_graph(graph, forms=forms).entries
+            for one, other in zip(delayed, lower_graph(early, forms=forms).entries, strict=True):
                 if early.entries[one.name] is not graph.entries[one.name]:
                     yield Peak(role.name, one.name, one.arena, other.arena)
 

@@ -6,11 +6,12 @@ of the role stays below: a size that no number is known for counts as 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 from dfc.bundle.formulas import formula, name_symbols
+from dfc.bundle.target import kernel_forms
 from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.model import Job
 from dfc.distribute.partition import RankRole
@@ -20,6 +21,7 @@ from dfc.distribute.place.cost import state_bytes
 from dfc.distribute.replicate import Combination, Replication
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Graph
+from dfc.kernels.program import EntryProgram
 from dfc.lower.program import lower_graph
 from dfc_runtime.calls.formulas import Formula
 
@@ -63,7 +65,7 @@ def check_memory(
 
 def needed(graph: Graph, job: Job, replicated: Mapping[str, Replication], costs: Costs) -> Needs:
     """What a task of a role needs at least, with the sizes that are known."""
-    program = lower_graph(graph)
+    program = lower_graph(graph, forms=kernel_forms("cpu"))
     state = sum(state_bytes(resource.type) for resource in graph.resources.values())
     constants = sum(each.array.nbytes for each in program.constants)
     most = Needs(state, constants, "", 0, 0)
@@ -95,7 +97,12 @@ def early_memory(graphs: Mapping[RankRole, Graph]) -> dict[tuple[str, str], Form
     for role, graph in graphs.items():
         early = with_early_receives(graph)
         changed = {name: each for name, each in early.entries.items() if each is not graph.entries[name]}
-        for entry in lower_graph(replace(early, entries=changed)).entries if changed else ():
+        for entry in _entries(replace(early, entries=changed)) if changed else ():
             names = name_symbols([*entry.dims, *(symbol for symbol, _ in entry.measured)])
             memory[role.name, entry.name] = formula(entry.arena, names)
     return memory
+
+
+def _entries(graph: Graph) -> Sequence[EntryProgram]:
+    """The entries of a graph with their memory on processors."""
+    return lower_graph(graph, forms=kernel_forms("cpu")).entries

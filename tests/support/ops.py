@@ -114,6 +114,7 @@ _FUNCTIONS = {
     "shift_left": np.left_shift, "shift_right": np.right_shift,
     "equal": np.equal, "not_equal": np.not_equal, "less": np.less,
     "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal, "select": np.where,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }  # fmt: skip
 
 

@@ -39,6 +39,8 @@ WISHES = PlacementConstraints(
     },
 )
 TABLE = 1000 * 10 * 4
+SMALL = 2 * 10 * 7 * 4
+"""What else lies in the arena: intermediate values of ten rows, of which one kernel has more at a time than another."""
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +100,7 @@ def test_dfc_inspect_shows_both_amounts(dfc: Command) -> None:
     lines = [line.strip() for line in dfc("inspect", "t.bundle").out.splitlines() if "needs" in line]
     (needs,) = (line for line in lines if line.startswith("worker-0 needs") and "at the start" in line)
     delayed, early = (int(word) for word in needs.split() if word.isdigit())
-    assert early - delayed == 2 * TABLE
+    assert early - delayed == pytest.approx(2 * TABLE, abs=SMALL)
     assert any(line.startswith("ps-0 needs") and "at the start" not in line for line in lines)
 
 
@@ -107,4 +109,4 @@ def test_dfc_place_shows_both_amounts(dfc: Command) -> None:
     ended = dfc("place", "t.dfg", "--deploy", "t.deploy", "--memory", "--format", "json")
     (peak,) = json.loads(ended.out)["peaks"]
     assert (peak["role"], peak["entry"]) == ("worker-0", "total")
-    assert int(peak["early"]) - int(peak["delayed"]) == 2 * TABLE
+    assert int(peak["early"]) - int(peak["delayed"]) == pytest.approx(2 * TABLE, abs=SMALL)
