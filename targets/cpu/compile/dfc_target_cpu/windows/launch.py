@@ -28,8 +28,8 @@ from dfc_target_cpu.windows.tables import STATE, words, write_state
 
 PART_PRODUCTS = 150_000
 """Multiply-adds that are worth a part of their own."""
-MANY_BANDS = 8
-"""For each part: then it takes whole bands."""
+MANY_BANDS = 4
+"""For each part: then these are shared out one after the other."""
 
 
 def lower_windows(lowering: Lowering, p: Product, plan: Plan, number: int, epilogue: str) -> str:
@@ -159,15 +159,17 @@ class _Part(FrameFunction):
         return f.gep("i8", load_field(f, self.context, "scratch"), i64(self.lowering.shared_start))
 
     def items(self) -> None:
-        """Items as long as there are any: a part on a core that something else runs on takes fewer. All panels of a
-        band together where there are bands enough, since neighbouring items share a band."""
+        """Items as long as there are any. Where there are bands enough, a part takes a few at a time, those of one
+        band: so one on a core that something else runs on takes fewer. Else it takes an even share at once: most of
+        that part of the filter is what it has packed itself, and still in its cache."""
         f, plan = self.f, self.plan
         assert isinstance(plan, Forward)
         name = declare(self.lowering.module, forward_name(self.p.element), 1)
         bands, panels = f.mul(self.batch, i64(plan.groups * plan.band.bands)), i64(plan.panels.panel_count)
         total = f.mul(bands, panels)
         is_many = f.icmp("sge", bands, f.mul(self.parts, i64(MANY_BANDS)))
-        grain = i64(1) if plan.panels_first else f.select(is_many, panels, i64(1))
+        share = f.udiv(f.add(total, f.sub(self.parts, i64(1))), self.parts)
+        grain = f.select(is_many, i64(1) if plan.panels_first else panels, share)
         again, some, done = f.label("again"), f.label("some"), f.label("done")
         counter = self._counter()
         f.branch(again)
