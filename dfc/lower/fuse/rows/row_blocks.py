@@ -7,7 +7,7 @@ touch, which has no memory any more. A chain that costs more as a whole stays ap
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -27,7 +27,7 @@ from dfc.lower.fuse.fused import (
     FusedWhile,
     blocks_of,
 )
-from dfc.lower.fuse.rows.chains import Run, chain, owned, seeds
+from dfc.lower.fuse.rows.chains import Chain, Run, chain, owned, seeds
 from dfc.lower.fuse.rows.joining import Joined, joined
 from dfc.lower.fuse.rows.phases import in_order, phases
 from dfc.lower.storage import BufferView, Storage
@@ -120,7 +120,18 @@ def _with_chain(run: Run, writers: Mapping[Storage, int], seed: Storage) -> Run:
         for phase in sorted({division.numbers[n] for n in joint.members})
         if (one := joined(run, joint, division, phase))
     ]
+    if _is_missed(run, joint, groups):
+        return run
     return _replaced(run, groups, division.numbers)
+
+
+def _is_missed(run: Run, joint: Chain, groups: Sequence[Joined]) -> bool:
+    """Whether something reads a line in memory that only panels of a joined kernel have: a phase that is not joined,
+    since one of its rows is too long for a cache."""
+    covered = {number for group in groups for number in group.members}
+    unwritten = {storage for storage, writer in joint.lines.items() if writer in covered}
+    apart = (part for number, part in enumerate(run) if number not in covered)
+    return any(view.storage in unwritten for part in (*apart, *(group.part for group in groups)) for view in part.views)
 
 
 def _replaced(run: Run, groups: list[Joined], numbers: list[int]) -> Run:
