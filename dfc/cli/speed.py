@@ -169,6 +169,7 @@ def _quantity(amount: float | None) -> str:
     """A number with three digits that count."""
     if amount is None:
         return "-"
+    amount = float(f"{amount:.3g}")
     for scale, unit in _UNITS:
         if amount >= scale:
             return f"{amount / scale:.3g} {unit}"

@@ -1,14 +1,17 @@
 """Many module texts to objects: in this process, and in as many others as there are processors, where that pays.
 
-LLVM is used by one thread of a process at a time, so others are processes: `python -m dfc_target_cpu.link.worker`.
+LLVM is used by one thread of a process at a time, so others are processes: `python -m dfc_target_cpu.link.worker`,
+which import what this process would, and nothing of the folder that it happens to be in.
 Assumes texts that depend on nothing else. Guarantees the objects that `compile_object` makes, in the order of the
-texts, whoever compiled them; that a process which cannot be started, or ends, costs time alone; and that none stays.
+texts, whoever compiled them; that a process which cannot be started, ends or hangs costs time alone; and that none
+stays.
 """
 
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
@@ -20,6 +23,8 @@ WORKER = "dfc_target_cpu.link.worker"
 PAYS_FROM = 500_000
 """Characters of text for which another process is started: half a second of LLVM, several times what that takes."""
 MOST_PROCESSES = 8
+PATIENCE = 120.0
+"""Seconds to wait for others, once nothing is left to do here."""
 WORD = 8
 """Bytes of a length between processes."""
 TOO_LONG = 1 << 32
@@ -30,7 +35,7 @@ def compile_texts(texts: Sequence[str], machine: Machine, speed_level: int) -> l
     """The object of each text."""
     jobs = _Jobs(texts)
     count = min(len(os.sched_getaffinity(0)), MOST_PROCESSES, len(texts), 1 + sum(map(len, texts)) // PAYS_FROM)
-    others = [threading.Thread(target=_ask, args=(jobs, machine, speed_level)) for _ in range(count - 1)]
+    others = [_Other(jobs, machine, speed_level) for _ in range(count - 1 if _is_interpreter() else 0)]
     for each in others:
         each.start()
     try:
@@ -40,8 +45,10 @@ def compile_texts(texts: Sequence[str], machine: Machine, speed_level: int) -> l
         jobs.drop()
         raise
     finally:
+        end = time.monotonic() + PATIENCE
         for each in others:
-            each.join()
+            each.join(max(0.0, end - time.monotonic()))
+            each.stop()
     for number in jobs.objects.keys() ^ set(range(len(texts))):  # what a process left when it ended
         jobs.objects[number] = compiler.compile_object(texts[number], machine, speed_level=speed_level)
     return [jobs.objects[number] for number in range(len(texts))]
@@ -65,21 +72,42 @@ class _Jobs:
             self._waiting.clear()
 
 
-def _ask(jobs: _Jobs, machine: Machine, speed_level: int) -> None:
+def _is_interpreter() -> bool:
+    """Whether `sys.executable` runs modules: in a program with Python inside it would be that program."""
+    name = os.path.basename(sys.executable or "")
+    return name.startswith("python") and not getattr(sys, "frozen", False)
+
+
+class _Other(threading.Thread):
     """Has another process compile, until nothing waits or that process fails."""
-    with suppress(OSError, EOFError):
-        process = subprocess.Popen(
-            [sys.executable, "-m", WORKER, machine.name, machine.tuning, str(speed_level)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)},
-        )
-        assert process.stdin is not None and process.stdout is not None
-        with process, process.stdin as asks, process.stdout as answers:
-            while (number := jobs.take()) is not None:
-                send(asks, jobs.texts[number].encode())
-                jobs.objects[number] = receive(answers)
+
+    def __init__(self, jobs: _Jobs, machine: Machine, speed_level: int) -> None:
+        super().__init__(daemon=True)
+        self._jobs = jobs
+        self._arguments = [machine.name, machine.tuning, str(speed_level)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> None:
+        with suppress(OSError, EOFError):
+            process = self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", WORKER, *self._arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)},
+            )
+            assert process.stdin is not None and process.stdout is not None
+            with process, process.stdin as asks, process.stdout as answers:
+                while (number := self._jobs.take()) is not None:
+                    send(asks, self._jobs.texts[number].encode())
+                    self._jobs.objects[number] = receive(answers)
+
+    def stop(self) -> None:
+        """Ends a process that has not answered; what it was asked is done without it."""
+        if self.is_alive():
+            if self._process is not None:
+                self._process.kill()
+            self.join()
 
 
 def send(stream: IO[bytes], data: bytes) -> None:

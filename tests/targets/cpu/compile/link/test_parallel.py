@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -89,8 +90,34 @@ def test_a_process_that_ends_is_done_without(module: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("shared")
+def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "hanging.py").write_text("import time\ntime.sleep(1000)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(parallel, "WORKER", "hanging")
+    monkeypatch.setattr(parallel, "PATIENCE", 0.0)
+    assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE
+
+
+@pytest.mark.usefixtures("shared")
+def test_files_of_the_working_folder_are_not_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("dataclasses", "llvmlite", "random"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    monkeypatch.chdir(tmp_path)
+    assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_program_with_python_inside_is_not_started_again(
+    shared: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/opt/editor/bin/editor")
+    assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE and not shared
+
+
+@pytest.mark.usefixtures("shared")
 def test_a_process_that_cannot_be_started_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/none/python")
+    monkeypatch.setattr(sys, "executable", "/none/python3")
     assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE
 
 
