@@ -130,7 +130,8 @@ def as_text(head: str, kernels: Sequence[KernelSpeed], call: float, top: int) ->
         lines += ["", *table(_HEAD, rows, right=_HEAD[1:-1])]
     if len(kernels) > top:
         rest = sum(each.total for each in kernels[top:])
-        lines.append(f"  and {len(kernels) - top} more kernels, {seconds(rest)} in all")
+        more = len(kernels) - top
+        lines.append(f"  and {more} more kernel{'s' if more > 1 else ''}, {seconds(rest)} in all")
     outside = max(call - inside, 0.0)
     lines.append(f"  outside of kernels: {seconds(outside)}, {_percent(outside / call if call else 0)}")
     return "\n".join(lines)
