@@ -30,8 +30,8 @@ class _Reached:
 
 @dataclass(slots=True)
 class Phases:
-    """`numbers`: the phase of each kernel of the run. `again`: for each phase the kernels that it computes again, and
-    the lines that it needs them for."""
+    """`numbers`: the phase of each kernel, from the first of the run. `again`: for each phase the kernels that it
+    computes again; `repeated`: the lines that it needs them for."""
 
     numbers: list[int]
     again: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
@@ -39,8 +39,9 @@ class Phases:
 
 
 def phases(run: Run, chain: Chain) -> Phases | Storage:
-    """The phases of all kernels; or a line that has to be kept, because what it comes from cannot be computed again."""
-    result = Phases(_numbers(run, chain))
+    """The phases of kernels up to the last of the chain; or a line that has to be kept, because what it comes from
+    cannot be computed again."""
+    result = Phases(phase_numbers(run[: max(chain.members) + 1], chain))
     for number in chain.members:
         phase = result.numbers[number]
         for storage in _read(run, number):
@@ -51,10 +52,12 @@ def phases(run: Run, chain: Chain) -> Phases | Storage:
     return result
 
 
-def _numbers(run: Run, chain: Chain) -> list[int]:
+def phase_numbers(run: Run, chain: Chain) -> list[int]:
+    """The phase of each kernel: none begins before the first of the chain."""
     reached: dict[Storage, _Reached] = {}
-    numbers: list[int] = []
-    for number, part in enumerate(run):
+    first = min(chain.members)
+    numbers = [0] * first
+    for number, part in enumerate(run[first:], first):
         is_member = number in chain.members
         phase = 0
         pairs = list(zip(part.kernel.operands, part.views, strict=True))

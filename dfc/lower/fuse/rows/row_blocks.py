@@ -29,7 +29,7 @@ from dfc.lower.fuse.fused import (
 )
 from dfc.lower.fuse.rows.chains import Chain, Run, chain, owned, seeds
 from dfc.lower.fuse.rows.joining import Joined, joined
-from dfc.lower.fuse.rows.phases import in_order, phases
+from dfc.lower.fuse.rows.phases import in_order, phase_numbers, phases
 from dfc.lower.storage import BufferView, Storage
 
 
@@ -97,11 +97,15 @@ def _run(run: Run, uses: Mapping[Storage, int]) -> Run:
     tried: set[Storage] = set()
     while True:
         writers = owned(run, uses)
-        seed = next((storage for storage, _ in seeds(run, writers) if storage not in tried), None)
-        if seed is None:
+        before = run
+        for seed, _ in seeds(run, writers):
+            if seed not in tried:
+                tried.add(seed)
+                run = _with_chain(run, writers, seed)
+            if run is not before:
+                break
+        if run is before:
             return run
-        tried.add(seed)
-        run = _with_chain(run, writers, seed)
 
 
 def _with_chain(run: Run, writers: Mapping[Storage, int], seed: Storage) -> Run:
@@ -122,7 +126,7 @@ def _with_chain(run: Run, writers: Mapping[Storage, int], seed: Storage) -> Run:
     ]
     if _is_missed(run, joint, groups):
         return run
-    return _replaced(run, groups, division.numbers)
+    return _replaced(run, groups, phase_numbers(run, joint))
 
 
 def _is_missed(run: Run, joint: Chain, groups: Sequence[Joined]) -> bool:
