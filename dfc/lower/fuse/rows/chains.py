@@ -63,13 +63,19 @@ def _is_matrix(kernel: ContractKernel, views: Sequence[BufferView], storage: Sto
     return any(views[store.operand].storage is storage and store.index == index for store in kernel.stores)
 
 
-def chain(run: Run, writers: Mapping[Storage, int], seed: Storage, kept: Collection[Storage]) -> Chain | None:
+Steps = dict[tuple[int, tuple[Dim, ...], tuple[int, ...]], tuple[object, Rows | None]]
+"""What was asked of kernels before, by their identity; they are kept, so that no other one has it."""
+
+
+def chain(
+    run: Run, writers: Mapping[Storage, int], seed: Storage, kept: Collection[Storage], steps: Steps
+) -> Chain | None:
     """What hangs together with a seed; None if that is the seed alone. What is `kept` lies in memory."""
     rows = seed.shape[:-1]
     leading = len(rows)
     lines = {s for s in writers if s not in kept and s.shape[:leading] == rows}
     while seed in lines:
-        members, failed = _members(run, rows, lines, seed)
+        members, failed = _members(run, rows, lines, seed, steps)
         if not failed:
             touched = {view.storage for number in members for view in run[number].views}
             own = {storage: writers[storage] for storage in writers if storage in lines & touched}
@@ -79,7 +85,7 @@ def chain(run: Run, writers: Mapping[Storage, int], seed: Storage, kept: Collect
 
 
 def _members(
-    run: Run, rows: tuple[Dim, ...], lines: set[Storage], seed: Storage
+    run: Run, rows: tuple[Dim, ...], lines: set[Storage], seed: Storage, steps: Steps
 ) -> tuple[dict[int, Rows], set[Storage]]:
     """The kernels that touch the seed, and what they have in common with others, and so on; and the lines of those that
     do not go along the rows."""
@@ -95,7 +101,7 @@ def _members(
                 continue
             part = run[number]
             panels = [slot for slot, view in enumerate(part.views) if view.storage in lines]
-            step = None if isinstance(part.kernel, RowBlockKernel) else along_rows(part.kernel, rows, panels)
+            step = _step(part, rows, tuple(panels), steps)
             if step is None:
                 return {}, {part.views[slot].storage for slot in panels}
             members[number] = step
@@ -103,3 +109,11 @@ def _members(
             seen |= new
             pending += sorted(new, key=lambda storage: storage.name)
     return dict(sorted(members.items())), set()
+
+
+def _step(part: FusedKernel, rows: tuple[Dim, ...], panels: tuple[int, ...], steps: Steps) -> Rows | None:
+    kernel = part.kernel
+    key = id(kernel), rows, panels
+    if key not in steps:
+        steps[key] = kernel, None if isinstance(kernel, RowBlockKernel) else along_rows(kernel, rows, panels)
+    return steps[key][1]

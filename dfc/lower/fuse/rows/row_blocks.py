@@ -27,7 +27,7 @@ from dfc.lower.fuse.fused import (
     FusedWhile,
     blocks_of,
 )
-from dfc.lower.fuse.rows.chains import Chain, Run, chain, owned, seeds
+from dfc.lower.fuse.rows.chains import Chain, Run, Steps, chain, owned, seeds
 from dfc.lower.fuse.rows.joining import Joined, joined
 from dfc.lower.fuse.rows.phases import in_order, phase_numbers, phases
 from dfc.lower.storage import BufferView, Storage
@@ -95,24 +95,25 @@ def _views(block: FusedBlock) -> Iterator[BufferView]:
 def _run(run: Run, uses: Mapping[Storage, int]) -> Run:
     """Kernels with nothing between them: one chain after the other, by the number of what begins it."""
     tried: set[Storage] = set()
+    steps: Steps = {}
     while True:
         writers = owned(run, uses)
         before = run
         for seed, _ in seeds(run, writers):
             if seed not in tried:
                 tried.add(seed)
-                run = _with_chain(run, writers, seed)
+                run = _with_chain(run, writers, seed, steps)
             if run is not before:
                 break
         if run is before:
             return run
 
 
-def _with_chain(run: Run, writers: Mapping[Storage, int], seed: Storage) -> Run:
+def _with_chain(run: Run, writers: Mapping[Storage, int], seed: Storage, steps: Steps) -> Run:
     """The run with the chain of a seed as one kernel for each phase; as it was, if that costs more."""
     kept: set[Storage] = set()
     while True:
-        joint = chain(run, writers, seed, kept)
+        joint = chain(run, writers, seed, kept, steps)
         if joint is None:
             return run
         division = phases(run, joint)
