@@ -12,12 +12,10 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.kernels.body import Affine
 from dfc.kernels.form import ContractKernel, RowBlockKernel
-from dfc.kernels.program import BufferRole
 from dfc.kernels.row_blocks import Rows, along_rows
 from dfc.lower.fuse.fused import FusedKernel
+from dfc.lower.fuse.rows.runs import RunUses
 from dfc.lower.storage import BufferView, Storage
-
-Run = Sequence[FusedKernel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,30 +28,13 @@ class Chain:
     lines: Mapping[Storage, int]
 
 
-def owned(run: Run, uses: Mapping[Storage, int]) -> dict[Storage, int]:
-    """The memory of the arena that kernels of the run alone touch, one of which writes all that others read; its number
-    there. `uses` counts the views of each storage in the entry."""
-    touching: dict[Storage, list[tuple[int, BufferView, str]]] = {}
-    for number, part in enumerate(run):
-        for operand, view in zip(part.kernel.operands, part.views, strict=True):
-            touching.setdefault(view.storage, []).append((number, view, operand.access))
-    writers: dict[Storage, int] = {}
-    for storage, touched in touching.items():
-        first, view, access = touched[0]
-        if storage.role is not BufferRole.ARENA or len(touched) != uses[storage] or not view.whole or access == "read":
-            continue
-        if all(other.shape == view.shape and mode == "read" and n > first for n, other, mode in touched[1:]):
-            writers[storage] = first
-    return writers
-
-
-def seeds(run: Run, writers: Mapping[Storage, int]) -> list[tuple[Storage, tuple[Dim, ...]]]:
-    """What products write row by row, with the extents of these rows."""
-    result: list[tuple[Storage, tuple[Dim, ...]]] = []
-    for storage, number in writers.items():
-        kernel = run[number].kernel
-        if isinstance(kernel, ContractKernel) and _is_matrix(kernel, run[number].views, storage):
-            result.append((storage, storage.shape[:-1]))
+def seeds(uses: RunUses) -> list[Storage]:
+    """What products write row by row."""
+    result: list[Storage] = []
+    for storage, number in uses.writers.items():
+        part = uses.run[number]
+        if isinstance(part.kernel, ContractKernel) and _is_matrix(part.kernel, part.views, storage):
+            result.append(storage)
     return result
 
 
@@ -67,39 +48,32 @@ Steps = dict[tuple[int, tuple[Dim, ...], tuple[int, ...]], tuple[object, Rows | 
 """What was asked of kernels before, by their identity; they are kept, so that no other one has it."""
 
 
-def chain(
-    run: Run, writers: Mapping[Storage, int], seed: Storage, kept: Collection[Storage], steps: Steps
-) -> Chain | None:
+def chain(uses: RunUses, seed: Storage, kept: Collection[Storage], steps: Steps) -> Chain | None:
     """What hangs together with a seed; None if that is the seed alone. What is `kept` lies in memory."""
     rows = seed.shape[:-1]
-    leading = len(rows)
-    lines = {s for s in writers if s not in kept and s.shape[:leading] == rows}
+    lines = set(uses.with_rows(rows).difference(kept))
     while seed in lines:
-        members, failed = _members(run, rows, lines, seed, steps)
+        members, failed = _members(uses, rows, lines, seed, steps)
         if not failed:
-            touched = {view.storage for number in members for view in run[number].views}
-            own = {storage: writers[storage] for storage in writers if storage in lines & touched}
+            touched = {view.storage for number in members for view in uses.run[number].views} & lines
+            own = {storage: uses.writers[storage] for storage in uses.writers if storage in touched}
             return Chain(rows, members, own) if len(members) > 1 else None
         lines -= failed
     return None
 
 
 def _members(
-    run: Run, rows: tuple[Dim, ...], lines: set[Storage], seed: Storage, steps: Steps
+    uses: RunUses, rows: tuple[Dim, ...], lines: set[Storage], seed: Storage, steps: Steps
 ) -> tuple[dict[int, Rows], set[Storage]]:
     """The kernels that touch the seed, and what they have in common with others, and so on; and the lines of those that
     do not go along the rows."""
-    touching: dict[Storage, list[int]] = {}
-    for number, part in enumerate(run):
-        for storage in {view.storage for view in part.views} & lines:
-            touching.setdefault(storage, []).append(number)
     members: dict[int, Rows] = {}
     pending, seen = [seed], {seed}
     while pending:
-        for number in touching.get(pending.pop(), ()):
+        for number in uses.touching[pending.pop()]:
             if number in members:
                 continue
-            part = run[number]
+            part = uses.run[number]
             panels = [slot for slot, view in enumerate(part.views) if view.storage in lines]
             step = _step(part, rows, tuple(panels), steps)
             if step is None:

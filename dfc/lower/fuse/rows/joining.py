@@ -20,8 +20,9 @@ from dfc.kernels.form import ContractKernel, Kernel, Operand, RowBlockKernel, Ro
 from dfc.kernels.row_blocks import PANEL_BYTES, overflow_bytes, padded, row_bytes, with_panels
 from dfc.lower.fuse.fused import FusedKernel
 from dfc.lower.fuse.items.cost import Decision, Work, assumed, moved
-from dfc.lower.fuse.rows.chains import Chain, Run
+from dfc.lower.fuse.rows.chains import Chain
 from dfc.lower.fuse.rows.phases import Phases
+from dfc.lower.fuse.rows.runs import Run
 from dfc.lower.storage import BufferView, Storage, fresh, whole_view
 
 PRODUCTS = 8

@@ -9,23 +9,14 @@ number says (before the phase of the same number), are an order of execution.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.program import BufferRole
-from dfc.lower.fuse.rows.chains import Chain, Run
+from dfc.lower.fuse.rows.chains import Chain
+from dfc.lower.fuse.rows.runs import RunUses, conflicts
 from dfc.lower.storage import Storage
-
-
-@dataclass(slots=True)
-class _Reached:
-    """Up to which phase a storage is written and read, as those see it who have to come after that. `line` is the
-    phase that writes a line of the chain."""
-
-    written: int = 0
-    read: int = 0
-    line: int = 0
 
 
 @dataclass(slots=True)
@@ -38,52 +29,46 @@ class Phases:
     repeated: dict[int, set[Storage]] = field(default_factory=dict[int, set[Storage]])
 
 
-def phases(run: Run, chain: Chain) -> Phases | Storage:
+def phases(uses: RunUses, chain: Chain) -> Phases | Storage:
     """The phases of kernels up to the last of the chain; or a line that has to be kept, because what it comes from
     cannot be computed again."""
-    result = Phases(phase_numbers(run[: max(chain.members) + 1], chain))
+    result = Phases(phase_numbers(uses, chain, max(chain.members) + 1))
     for number in chain.members:
         phase = result.numbers[number]
-        for storage in _read(run, number):
-            if storage in chain.lines and result.numbers[chain.lines[storage]] < phase:
-                failed = _repeat(run, chain, storage, phase, result)
+        for storage, access in uses.touched[number]:
+            if access == "read" and storage in chain.lines and result.numbers[chain.lines[storage]] < phase:
+                failed = _repeat(uses, chain, storage, phase, result)
                 if failed is not None:
                     return storage
     return result
 
 
-def phase_numbers(run: Run, chain: Chain) -> list[int]:
-    """The phase of each kernel: none begins before the first of the chain."""
-    reached: dict[Storage, _Reached] = {}
-    first = min(chain.members)
-    numbers = [0] * first
-    for number, part in enumerate(run[first:], first):
-        is_member = number in chain.members
-        phase = 0
-        pairs = list(zip(part.kernel.operands, part.views, strict=True))
-        for operand, view in pairs:
-            known = reached.get(view.storage)
-            if known is not None and is_member and view.storage in chain.lines:
-                phase = max(phase, known.line)
-            elif known is not None:
-                phase = max(phase, known.written, known.read if operand.access != "read" else 0)
-        numbers.append(phase)
-        for operand, view in pairs:
-            known = reached.setdefault(view.storage, _Reached())
-            behind = phase + is_member
-            known.read = max(known.read, behind)
-            if operand.access != "read":
-                known.written, known.line = max(known.written, behind), phase
+def phase_numbers(uses: RunUses, chain: Chain, end: int) -> list[int]:
+    """The phase of each kernel of the run before `end`: none begins before the first of the chain. What a kernel of the
+    chain hands on in a line is of the same phase, all else that needs it of a later one."""
+    numbers = [0] * end
+    behind = [0] * end
+    """The phase of those that need more of a kernel than a line."""
+    for number in range(min(chain.members), end):
+        if number not in chain.members:
+            numbers[number] = behind[number] = max((behind[one] for one in uses.before[number]), default=0)
+            continue
+        needed = uses.before[number]
+        phase = max((numbers[one] if _by_lines(uses, chain, one, number) else behind[one] for one in needed), default=0)
+        numbers[number], behind[number] = phase, phase + 1
     return numbers
 
 
-def _read(run: Run, number: int) -> list[Storage]:
-    part = run[number]
-    pairs = zip(part.kernel.operands, part.views, strict=True)
-    return [view.storage for operand, view in pairs if operand.access == "read"]
+def _by_lines(uses: RunUses, chain: Chain, one: int, other: int) -> bool:
+    """Whether nothing but lines of a chain ties two kernels to their order."""
+    if one not in chain.members:
+        return False
+    touched = {storage for storage, _ in uses.touched[other]}
+    shared = {storage for storage, _ in uses.touched[one] if storage in touched and storage not in chain.lines}
+    return not any(access != "read" and storage in shared for n in (one, other) for storage, access in uses.touched[n])
 
 
-def _repeat(run: Run, chain: Chain, line: Storage, phase: int, result: Phases) -> Storage | None:
+def _repeat(uses: RunUses, chain: Chain, line: Storage, phase: int, result: Phases) -> Storage | None:
     """Has a phase compute a line again, with all that it comes from; what stands in the way, if something does."""
     pending = [line]
     again, repeated = result.again.setdefault(phase, set()), result.repeated.setdefault(phase, set())
@@ -93,40 +78,36 @@ def _repeat(run: Run, chain: Chain, line: Storage, phase: int, result: Phases) -
         if result.numbers[writer] == phase or writer in again:
             continue
         again.add(writer)
-        part = run[writer]
-        for operand, view in zip(part.kernel.operands, part.views, strict=True):
-            if view.storage in chain.lines:
-                repeated.add(view.storage)
-                pending += [view.storage] if operand.access == "read" else []
-            elif operand.access != "read" or not _is_unchanged(run, view.storage, writer):
+        for touched, access in uses.touched[writer]:
+            if touched in chain.lines:
+                repeated.add(touched)
+                pending += [touched] if access == "read" else []
+            elif access != "read" or not _is_unchanged(uses, touched, writer):
                 return storage
     return None
 
 
-def _is_unchanged(run: Run, storage: Storage, since: int) -> bool:
+def _is_unchanged(uses: RunUses, storage: Storage, since: int) -> bool:
     """Whether what a kernel reads is still the same at the end of the run."""
-    return storage.role is not BufferRole.RESOURCE and not any(
-        view.storage is storage and operand.access != "read"
-        for part in run[since:]
-        for operand, view in zip(part.kernel.operands, part.views, strict=True)
-    )
+    return storage.role is not BufferRole.RESOURCE and uses.last_written.get(storage, -1) < since
 
 
-def in_order(run: Run, groups: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[int]:
+def in_order(uses: RunUses, groups: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[int]:
     """The parts in an order of execution: kernels by number, group g as `len(run) + g`. Each stands where it stood, a
     group where its last kernel did, or as far behind as it has to."""
-    group_of: Mapping[int, int] = {n: g for g, members in enumerate(groups) for n in members}
-    priority = [*range(len(run)), *(max(members) for members in groups)]
-    parts = [number for number in range(len(run)) if number not in group_of]
-    parts += [len(run) + number for number in range(len(groups))]
+    alone = len(uses.run)
+    grouped = {number for members in groups for number in members}
+    priority = [*range(alone), *(max(members) for members in groups)]
+    parts = [number for number in range(alone) if number not in grouped]
+    parts += [alone + number for number in range(len(groups))]
 
     def valid(part: int) -> tuple[int, bool, int]:
-        if part < len(run):
+        if part < alone:
             return numbers[part], False, part
-        return numbers[groups[part - len(run)][0]], True, part
+        return numbers[groups[part - alone][0]], True, part
 
     order = sorted(parts, key=valid)
-    before = _conflicts(run, groups, order)
+    before = _before(uses, groups, order)
     done: dict[int, None] = {}
     pending = sorted(order, key=lambda part: priority[part], reverse=True)
     while pending:
@@ -141,23 +122,9 @@ def in_order(run: Run, groups: Sequence[Sequence[int]], numbers: Sequence[int]) 
     return list(done)
 
 
-def _conflicts(run: Run, groups: Sequence[Sequence[int]], order: Sequence[int]) -> dict[int, set[int]]:
-    """For each part those in front of it that touch the same memory, one of both writing."""
-    writers: dict[Storage, int] = {}
-    readers: dict[Storage, set[int]] = {}
-    before: dict[int, set[int]] = {}
-    for part in order:
-        needed: set[int] = set()
-        members = [part] if part < len(run) else groups[part - len(run)]
-        touched = [pair for n in members for pair in zip(run[n].kernel.operands, run[n].views, strict=True)]
-        for operand, view in touched:
-            needed.update({writers[view.storage]} if view.storage in writers else ())
-            if operand.access != "read":
-                needed |= readers.get(view.storage, set())
-        for operand, view in touched:
-            if operand.access != "read":
-                writers[view.storage] = part
-                readers[view.storage] = set()
-            readers.setdefault(view.storage, set()).add(part)
-        before[part] = needed - {part}
-    return before
+def _before(uses: RunUses, groups: Sequence[Sequence[int]], order: Sequence[int]) -> dict[int, set[int]]:
+    """For each part those that have to be before it."""
+    alone = len(uses.run)
+    members = [[part] if part < alone else groups[part - alone] for part in order]
+    earlier = conflicts([[pair for number in each for pair in uses.touched[number]] for each in members])
+    return {part: {order[one] for one in numbers} for part, numbers in zip(order, earlier, strict=True)}

@@ -27,9 +27,10 @@ from dfc.lower.fuse.fused import (
     FusedWhile,
     blocks_of,
 )
-from dfc.lower.fuse.rows.chains import Chain, Run, Steps, chain, owned, seeds
+from dfc.lower.fuse.rows.chains import Chain, Steps, chain, seeds
 from dfc.lower.fuse.rows.joining import Joined, joined
-from dfc.lower.fuse.rows.phases import in_order, phase_numbers, phases
+from dfc.lower.fuse.rows.phases import Phases, in_order, phase_numbers, phases
+from dfc.lower.fuse.rows.runs import Run, RunUses, uses_of
 from dfc.lower.storage import BufferView, Storage
 
 
@@ -92,42 +93,50 @@ def _views(block: FusedBlock) -> Iterator[BufferView]:
             yield from _views(inner)
 
 
-def _run(run: Run, uses: Mapping[Storage, int]) -> Run:
+def _run(run: Run, counts: Mapping[Storage, int]) -> Run:
     """Kernels with nothing between them: one chain after the other, by the number of what begins it."""
     tried: set[Storage] = set()
     steps: Steps = {}
     while True:
-        writers = owned(run, uses)
         before = run
-        for seed, _ in seeds(run, writers):
+        uses = uses_of(run, counts)
+        known: Known = {}
+        for seed in seeds(uses):
             if seed not in tried:
                 tried.add(seed)
-                run = _with_chain(run, writers, seed, steps)
+                run = _with_chain(uses, seed, steps, known)
             if run is not before:
                 break
         if run is before:
             return run
 
 
-def _with_chain(run: Run, writers: Mapping[Storage, int], seed: Storage, steps: Steps) -> Run:
+Known = dict[tuple[tuple[int, ...], tuple[Storage, ...]], Phases | Storage]
+"""The phases of chains of a run, by their members and lines: most seeds of a chain lead to it."""
+
+
+def _with_chain(uses: RunUses, seed: Storage, steps: Steps, known: Known) -> Run:
     """The run with the chain of a seed as one kernel for each phase; as it was, if that costs more."""
     kept: set[Storage] = set()
     while True:
-        joint = chain(run, writers, seed, kept, steps)
+        joint = chain(uses, seed, kept, steps)
         if joint is None:
-            return run
-        division = phases(run, joint)
+            return uses.run
+        key = tuple(joint.members), tuple(joint.lines)
+        if key not in known:
+            known[key] = phases(uses, joint)
+        division = known[key]
         if not isinstance(division, Storage):
             break
         kept.add(division)
     groups = [
         one
         for phase in sorted({division.numbers[n] for n in joint.members})
-        if (one := joined(run, joint, division, phase))
+        if (one := joined(uses.run, joint, division, phase))
     ]
-    if _is_missed(run, joint, groups):
-        return run
-    return _replaced(run, groups, phase_numbers(run, joint))
+    if _is_missed(uses.run, joint, groups):
+        return uses.run
+    return _replaced(uses, joint, groups)
 
 
 def _is_missed(run: Run, joint: Chain, groups: Sequence[Joined]) -> bool:
@@ -139,9 +148,9 @@ def _is_missed(run: Run, joint: Chain, groups: Sequence[Joined]) -> bool:
     return any(view.storage in unwritten for part in (*apart, *(group.part for group in groups)) for view in part.views)
 
 
-def _replaced(run: Run, groups: list[Joined], numbers: list[int]) -> Run:
+def _replaced(uses: RunUses, joint: Chain, groups: list[Joined]) -> Run:
+    run = uses.run
     if not groups or any(group.decision.keeps for group in groups):
         return run
-    order = in_order(run, [group.members for group in groups], numbers)
-    parts = [run[n] if n < len(run) else groups[n - len(run)].part for n in order]
-    return parts
+    order = in_order(uses, [group.members for group in groups], phase_numbers(uses, joint, len(run)))
+    return [run[n] if n < len(run) else groups[n - len(run)].part for n in order]
