@@ -48,6 +48,8 @@ PRODUCTS = [
 
 SECONDS, SLICE = 0.4, 3e-4
 """How long each figure is measured, and in slices of which length."""
+PAUSE, PAUSES = 5e-3, 100
+"""Seconds after which threads sleep, and how often they are woken."""
 
 _PART = (Parameter("ptr", "context"), Parameter("ptr", "frame"), Parameter("i64", "part"), Parameter("i64", "parts"))
 _RUN = (Parameter("ptr", "context"), Parameter("ptr", "frame"), Parameter("i64", "parts"), Parameter("i64", "times"))
@@ -74,9 +76,7 @@ class Kernels:
 
     def seconds(self, name: str, frame: int, threads: int) -> float:
         """One fork-join over `threads` parts: the best of many short slices, so that other load matters little."""
-        context = new_context(self.entries, threads)
-        arguments = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        run = self.loaded.function(self.image.offset(f"run_{name}"), None, arguments)
+        context, run = new_context(self.entries, threads), self.function(name)
         best, times, end = float("inf"), 1, time.perf_counter() + SECONDS
         while time.perf_counter() < end:
             start = time.perf_counter()
@@ -84,6 +84,11 @@ class Kernels:
             best = min(best, (time.perf_counter() - start) / times)
             times = max(1, int(SLICE / best))
         return best
+
+    def function(self, name: str) -> Callable[..., None]:
+        """`void (context, frame, parts, times)`"""
+        arguments = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        return self.loaded.function(self.image.offset(f"run_{name}"), None, arguments)
 
 
 def _repeat(module: ModuleText, machine: Machine, name: str, part: str) -> None:
@@ -111,6 +116,20 @@ def fork_join(kernels: Kernels, threads: int) -> float:
     frame = aligned(8 * threads, "i8")
     alone, together = (kernels.seconds("little", frame.ctypes.data, n) for n in (1, threads))
     return together - alone
+
+
+def wake_up(kernels: Kernels, threads: int) -> float:
+    """Seconds that a fork and a join add when the other threads sleep: the median over calls with pauses."""
+    frame, context = aligned(8 * threads, "i8"), new_context(kernels.entries, threads)
+    run = kernels.function("little")
+    seconds: dict[int, list[float]] = {1: [], threads: []}
+    for _ in range(PAUSES):
+        for parts, times in seconds.items():
+            time.sleep(PAUSE)
+            start = time.perf_counter()
+            run(ctypes.addressof(context), frame.ctypes.data, parts, 1)
+            times.append(time.perf_counter() - start)
+    return float(np.median(seconds[threads]) - np.median(seconds[1]))
 
 
 def _peak(module: ModuleText, machine: Machine) -> str:
@@ -228,7 +247,8 @@ def main() -> None:
     machine = detect_host()
     assert machine is not None, "this processor is below every supported variant"
     kernels = Kernels(machine)
-    print(f"{machine.name}; fork and join {fork_join(kernels, options.threads) * 1e6:.2f} us")
+    joined, woken = (1e6 * measure(kernels, options.threads) for measure in (fork_join, wake_up))
+    print(f"{machine.name}; fork and join {joined:.2f} us, of sleeping threads {woken:.2f} us")
     peaks = {threads: peak(kernels, threads) for threads in (1, options.threads)}
     print("peak", {threads: f"{value:.0f} GF/s" for threads, value in peaks.items()})
     for m, n, k, orders in PRODUCTS:

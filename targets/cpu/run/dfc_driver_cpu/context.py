@@ -64,7 +64,8 @@ class Lock(ctypes.Structure):
 class Pool(ctypes.Structure):
     """Shared by all threads of a process. Fields written by different threads lie on different cache lines.
 
-    `claims` is one 64-bit word: next part (bits 0-15), number of parts (bits 16-31), generation (bits 32-63).
+    `claims` is one 64-bit word: next part (bits 0-15), number of parts (bits 16-31), generation (bits 32-63). Fields
+    may be added at the end, where code that does not know them leaves them alone.
     """
 
     _fields_ = (
@@ -85,6 +86,12 @@ class Pool(ctypes.Structure):
         ("caller_sleeps", ctypes.c_int32),
         ("busy", ctypes.c_int32),
         ("_line4", ctypes.c_char * 52),
+        ("thread_ids", ctypes.c_void_p),  # of the workers, as the system counts threads: 32 bits each
+        ("masks", ctypes.c_void_p),  # of each processor: all those of this process but it; null: workers stay anywhere
+        ("mask_bytes", ctypes.c_int64),
+        ("masked", ctypes.c_int64),  # how many processors have a mask
+        ("avoided", ctypes.c_int64),  # the processor that workers were last kept off; -1: none
+        ("_line5", ctypes.c_char * 24),
     )
 
 

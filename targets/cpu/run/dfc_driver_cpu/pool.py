@@ -11,6 +11,7 @@ import ctypes
 import os
 import threading
 
+from dfc_driver_cpu.affinity import Affinity
 from dfc_driver_cpu.context import ABI_VERSION, Context, Pool
 from dfc_runtime.code_memory import MappedCode, map_memory
 from dfc_runtime.dataclasses import dataclass
@@ -47,6 +48,7 @@ class ThreadPool:
         self.shared = Pool.from_address(self.address)
         self.shared.abi_version = ABI_VERSION
         self.shared.syscall = _SYSCALL
+        self._affinity = Affinity(self.shared)
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._entries: PoolEntries | None = None
@@ -63,12 +65,16 @@ class ThreadPool:
             while self.shared.workers < threads - 1:
                 self._start(self._entries)
 
+    def _cover_threads(self) -> None:
+        self._affinity.cover([thread.native_id for thread in self._threads if thread.native_id is not None])
+
     def _start(self, entries: PoolEntries) -> None:
         serve = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(entries.worker)
         name = f"dfc-{len(self._threads) + 1}"
         thread = threading.Thread(target=serve, args=(self.address,), name=name, daemon=True)
         thread.start()
         self._threads.append(thread)
+        self._cover_threads()  # first: code that sees the worker counted finds it in the table
         self.shared.workers += 1
 
     def stop(self) -> None:
@@ -81,12 +87,14 @@ class ThreadPool:
             for thread in self._threads:
                 thread.join(_JOIN_SECONDS)
             self._threads.clear()
+            self._cover_threads()
             self.shared.stop = 0
 
     def forget_threads(self) -> None:
         """In a forked child: the threads are not there, nor is any job of theirs."""
         self._lock = threading.Lock()
         self._threads.clear()
+        self._cover_threads()
         shared = self.shared
         shared.workers = shared.sleepers = shared.caller_sleeps = shared.busy = shared.stop = shared.claims = 0
 

@@ -8,7 +8,12 @@ so parts must not care.
 A caller publishes (function, context, frame) and then one word (generation, parts, next part); whoever raises the
 next part by compare-exchange runs it. The job cannot end before a claimed part is done, so what a claimant reads after
 its claim belongs to that job. Waiting is spinning for a while, then sleeping on a futex.
+
+Who wakes sleeping workers first keeps them off its own processor, where the pool has masks for that: a system that was
+busy a moment ago does not look for an idle processor, and would put them behind the caller until it is done.
 """
+
+from collections.abc import Mapping
 
 from dfc_driver_cpu.context import Context, Pool, llvm_type_of, offset_of
 from dfc_target_cpu.entries.context_code import asked_to_leave, field_address, load_field, thread_pointer
@@ -24,6 +29,8 @@ _WORKER_SPINS = 3000
 _CALLER_SPINS = 20000
 FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
 FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
+_GET_PROCESSOR_NUMBER = {"x86_64": 309, "aarch64": 168}
+_SET_AFFINITY_NUMBER = {"x86_64": 203, "aarch64": 122}
 
 
 def pool_run(module: ModuleText, machine: Machine) -> str:
@@ -85,9 +92,12 @@ class _PoolCode:
         """`number`: the value seen (wait) or how many to wake. A 64-bit field is waited for by its upper half."""
         upper_half = 4 if llvm_type_of(Pool, field) == "i64" else 0
         word = f.gep("i8", pool, i64(offset_of(Pool, field) + upper_half))
+        self.call_system(f, pool, FUTEX_NUMBER, f"{word}, i64 {operation}, {number}, {NULL}")
+
+    def call_system(self, f: FunctionText, pool: Value, numbers: Mapping[str, int], operands: str) -> None:
+        """A call whose failure changes nothing."""
         syscall = f.load("ptr", self.address(f, pool, "syscall"))
-        operands = f"i64 {FUTEX_NUMBER[self.architecture]}, {word}, i64 {operation}, {number}, {NULL}"
-        f.assign("i64", f"call i64 (i64, ...) {syscall.text}({operands})")
+        f.assign("i64", f"call i64 (i64, ...) {syscall.text}(i64 {numbers[self.architecture]}, {operands})")
 
     def wake(self, f: FunctionText, pool: Value, field: str) -> None:
         self.futex(f, pool, field, FUTEX_WAKE_PRIVATE, i64(1 << 30))
@@ -171,7 +181,34 @@ class _PoolRun(_PoolCode):
         word = f.bit_or(generation, f.shl(parts, i64(16)))
         f.atomic_update("xchg", self.address(f, pool, "claims"), word, "seq_cst")
         with f.when(f.icmp("sgt", self.load(f, pool, "sleepers", "seq_cst"), i32(0)), "wake"):
+            f.call(self.module.define("pool_keep_apart", self._keep_apart), "void", [pool])
             self.wake(f, pool, "claims")
+
+    def _keep_apart(self) -> FunctionText:
+        """`void (ptr pool)`: from now on workers run on any processor of the process but the caller's."""
+        f = self.module.function(
+            "pool_keep_apart", "void", [Parameter("ptr", "pool")], attributes="nounwind noinline cold"
+        )
+        (pool,) = f.arguments
+        here = f.alloca("i32")
+        f.store(i32(0), here)
+        workers = self.load(f, pool, "workers")  # before the masks: there are none once workers are too many
+        masks = self.load(f, pool, "masks")
+        with f.when(f.icmp("ne", masks, NULL), "masks"):
+            self.call_system(f, pool, _GET_PROCESSOR_NUMBER, f"{here}, {NULL}, {NULL}")
+            processor = f.cast("zext", f.load("i32", here), "i64")
+            has_mask = f.icmp("ult", processor, f.load("i64", self.address(f, pool, "masked")))
+            is_other = f.icmp("ne", processor, f.load("i64", self.address(f, pool, "avoided")))
+            with f.when(f.bit_and(has_mask, is_other), "moved"):
+                f.store(processor, self.address(f, pool, "avoided"))
+                size = f.load("i64", self.address(f, pool, "mask_bytes"))
+                mask = f.gep("i8", masks, f.mul(processor, size))
+                with f.counted_loop(i64(0), workers, hint="worker") as loop:
+                    numbers = f.load("ptr", self.address(f, pool, "thread_ids"))
+                    thread = f.cast("zext", f.load("i32", f.gep("i32", numbers, loop.index)), "i64")
+                    self.call_system(f, pool, _SET_AFFINITY_NUMBER, f"{thread}, {size}, {mask}")
+        f.ret()
+        return f
 
     def _work(self, f: FunctionText, pool: Value) -> None:
         """Take parts like any worker."""

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from dfc_target_cpu.llvm.values import i64
 from tests.support.cpu_code import Code, host, load
 
 PART = (Parameter("ptr", "context"), Parameter("ptr", "frame"), Parameter("i64", "part"), Parameter("i64", "parts"))
+ALLOWED = sorted(os.sched_getaffinity(0))
 ENTRY = (Parameter("ptr", "context"), Parameter("ptr", "frame"), Parameter("i64", "parts"))
 
 
@@ -128,6 +130,27 @@ def test_the_lowest_error_site_is_reported(code: Code, threads: int):
         run(code, "fail", context, np.zeros(1, np.int64), 16)
         assert context.take_error() == (1000 - 15, (15, 16, 7, 8))
         assert context.take_error() is None
+
+
+@pytest.mark.skipif(len(ALLOWED) < 2, reason="needs two processors")
+@pytest.mark.parametrize("workers", [1, len(ALLOWED)])
+def test_workers_are_woken_beside_their_caller_where_there_is_room(code: Code, workers: int):
+    pool = ThreadPool()
+    pool.ensure(entries(code), workers + 1)
+    context = new_context(entries(code), 2)
+    context.pool = pool.address
+    thread_id = next(t.native_id for t in reversed(threading.enumerate()) if t.name == f"dfc-{workers}")
+    try:
+        for processor in (*ALLOWED[:2], ALLOWED[0]):
+            os.sched_setaffinity(0, {processor})
+            while pool.shared.sleepers < workers:
+                time.sleep(1e-4)
+            run(code, "count", context, np.zeros(8, np.int64), 8)
+            expected = set(ALLOWED) - {processor} if workers < len(ALLOWED) else set(ALLOWED)
+            assert os.sched_getaffinity(thread_id) == expected
+    finally:
+        os.sched_setaffinity(0, ALLOWED)
+        pool.stop()
 
 
 def test_threads_can_be_stopped_and_started_again(code: Code):
