@@ -13,6 +13,9 @@ alone, and each such departure is a function of the kernel and the target, never
   have to turn the factors otherwise, which costs more than the product.
 - A processor leaves out products of zeros that lie between the elements of an image: only signs of sums that are zero,
   and what infinities and NaN in the filter would do there, depend on it.
+- A processor makes convolutions of 3 x 3 windows by Winograd's algorithm where that is faster: each product of a tile
+  is one chain over the channels, and sums are made of these. `dfc.kernels.winograd.transforms` says how far they may be
+  from exact ones. What is infinite or NaN spreads over the sums of its tiles. A variant can do without.
 - Tensor cores and libraries of vendors add in an order that they do not state, and rounded as they do.
 
 Assumes nothing of the shape. A product of one row or column that is done as a loop kernel has the order of

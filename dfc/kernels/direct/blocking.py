@@ -108,7 +108,7 @@ def panels(columns: int, rows: int, resources: Resources, *, streams: bool) -> P
     """The panels that take the fewest cycles for lines of so many rows; wider ones where it does not matter."""
     vectors = -(-columns // resources.lanes)
     splits = [_split(columns, vectors, widest) for widest in range(WIDEST, 0, -1)]
-    return min(splits, key=lambda split: _line_cycles(split, rows, resources, streams=streams))
+    return min(splits, key=lambda split: line_cycles(split, rows, resources, streams=streams))
 
 
 def _split(columns: int, vectors: int, widest: int) -> Panels:
@@ -116,7 +116,7 @@ def _split(columns: int, vectors: int, widest: int) -> Panels:
     return Panels(columns, count, vectors // count, vectors % count)
 
 
-def _line_cycles(split: Panels, rows: int, resources: Resources, *, streams: bool) -> float:
+def line_cycles(split: Panels, rows: int, resources: Resources, *, streams: bool) -> float:
     """Of one step along the sum for a whole line in all panels."""
     total = 0.0
     for number, vectors in ((split.panel_count - split.wider, split.vectors), (split.wider, split.vectors + 1)):

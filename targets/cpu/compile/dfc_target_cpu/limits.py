@@ -19,7 +19,8 @@ import numpy as np
 from llvmlite import binding as llvm
 from numpy.typing import NDArray
 
-from dfc_target_cpu.machine import MACHINES, Machine
+from dfc.ir.options import unknown_variant
+from dfc_target_cpu.machine import MACHINES, Machine, machine_named
 
 UNROLLED = 4
 TRIPS = 200_000
@@ -142,7 +143,10 @@ class Limits:
     """The limits of this processor with one instruction set (by the name of its machine) on so many threads."""
 
     def __init__(self, isa: str, threads: int) -> None:
-        self._machine = MACHINES[isa]
+        machine = machine_named(isa)
+        if machine is None:
+            raise unknown_variant(isa, MACHINES)
+        self._machine = machine
         self._threads = threads
         self._loops = Loops(self._machine)
         self._pool = ThreadPoolExecutor(threads)

@@ -14,7 +14,8 @@ from dfc.deferred.dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Machine:
     """One processor family. Sizes in bytes, per core except `l3_bytes`; `required_bits` are the names of `features` in
-    `/proc/cpuinfo`, which code images state."""
+    `/proc/cpuinfo`, which code images state. `winograd`: whether convolutions may be made by Winograd's algorithm,
+    which rounds otherwise than one chain of multiply-adds."""
 
     name: str
     triple: str
@@ -31,6 +32,7 @@ class Machine:
     l2_bytes: int
     l3_bytes: int
     cores: int
+    winograd: bool = True
 
     @property
     def llvm_features(self) -> str:
@@ -108,6 +110,18 @@ AARCH64 = Machine(
 
 MACHINES: dict[str, Machine] = {m.name: m for m in (X86_64_V4, X86_64_V3, X86_64_V2, AARCH64)}
 """Variant name -> description; better variants of a family first."""
+
+
+WITHOUT_WINOGRAD = "-winograd"
+"""Behind the name of a variant: its convolutions are chains of multiply-adds, all of them."""
+
+
+def machine_named(name: str) -> Machine | None:
+    """The description that a variant is made for."""
+    machine = MACHINES.get(name.removesuffix(WITHOUT_WINOGRAD))
+    if machine is None or not name.endswith(WITHOUT_WINOGRAD):
+        return machine
+    return replace(machine, name=name, winograd=False)
 
 
 def detect_host() -> Machine | None:

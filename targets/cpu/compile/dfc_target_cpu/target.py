@@ -9,7 +9,7 @@ from dfc.bundle.constants import lay_out_constants
 from dfc.bundle.target import CodeImage, Lowered
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.options import TargetOptions, unknown_variant
-from dfc.kernels.form import ROW_BLOCKS
+from dfc.kernels.form import ROW_BLOCKS, Kernel
 from dfc.kernels.program import Program
 from dfc_driver_cpu.context import ABI_VERSION
 from dfc_runtime.errors import UnsupportedError
@@ -18,7 +18,8 @@ from dfc_target_cpu.limits import Limits
 from dfc_target_cpu.link.build import compile_objects, link_objects
 from dfc_target_cpu.link.compile import compilers
 from dfc_target_cpu.link.image import NO_NAMES
-from dfc_target_cpu.machine import MACHINES, Machine, detect_host
+from dfc_target_cpu.machine import MACHINES, WITHOUT_WINOGRAD, Machine, detect_host, machine_named
+from dfc_target_cpu.windows.plans import count_winograd, schedule_in_words
 
 
 class CpuTarget:
@@ -36,10 +37,19 @@ class CpuTarget:
         constants, offsets = lay_out_constants(program.constants)
         lowered = [(machine, lower_program(program, machine, offsets)) for machine in machines(options)]
         variants = tuple(
-            Variant(machine, text, tuple(compile_objects(text.texts, machine, libraries=text.libraries)))
+            Variant(
+                machine,
+                text,
+                tuple(compile_objects(text.texts, machine, libraries=text.libraries)),
+                count_winograd(program.kernels, machine),
+            )
             for machine, text in lowered
         )
         return CpuCode(variants, constants, offsets, containers_of(program), options.listing == "llvm")
+
+    def schedule(self, kernel: Kernel, options: TargetOptions) -> str:
+        """How a kernel is made by the best variant, where that says more than the kernel does."""
+        return schedule_in_words(kernel, machines(options)[0])
 
     def limits(self, variant: str, threads: int) -> Limits:
         """What this processor can do at most with the instructions of a variant."""
@@ -48,11 +58,13 @@ class CpuTarget:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The code for one machine: as text, and as objects."""
+    """The code for one machine: as text, and as objects. `winograd`: how many kernels are convolutions by Winograd's
+    algorithm."""
 
     machine: Machine
     text: LoweredText
     objects: tuple[bytes, ...]
+    winograd: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,8 @@ class CpuCode:
             "kept": [list(each.kept) for each in texts[0].polling],
             "workspace_bytes": max(text.workspace_bytes for text in texts),
         }
+        if any(variant.winograd for variant in self.variants):
+            notes["winograd"] = {variant.machine.name: variant.winograd for variant in self.variants}
         images = tuple(map(_image, self.variants))
         shown = self._listings() if self.is_listed else ()
         return Lowered("cpu", images, self.constants, self.offsets, notes, shown, compilers())
@@ -91,10 +105,18 @@ class CpuCode:
 def machines(options: TargetOptions) -> list[Machine]:
     """The descriptions asked for, better ones of a family first; the one of this machine when none is named."""
     if options.isas:
-        unknown = [name for name in options.isas if name not in MACHINES]
+        asked = [(name, machine_named(name)) for name in options.isas]
+        unknown = [name for name, machine in asked if machine is None]
         if unknown:
             raise unknown_variant(unknown[0], MACHINES)
-        return [machine for name, machine in MACHINES.items() if name in options.isas]
+        others = [name for name in options.isas if not name.endswith(WITHOUT_WINOGRAD)]
+        if 0 < len(others) < len(options.isas):
+            fix = f"write {others[0]}{WITHOUT_WINOGRAD}, too"
+            raise UnsupportedError(f"all variants use Winograd's algorithm, or none does: {fix}", code="E1002")
+        by_family = {
+            machine.name.removesuffix(WITHOUT_WINOGRAD): machine for _, machine in asked if machine is not None
+        }
+        return [by_family[name] for name in MACHINES if name in by_family]
     host = detect_host()
     if host is None:
         known = ", ".join(MACHINES)

@@ -11,12 +11,14 @@ from dataclasses import replace
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cpu.link.compile import compile_object
 from dfc_target_cpu.link.parallel import receive, send
-from dfc_target_cpu.machine import MACHINES
+from dfc_target_cpu.machine import machine_named
 
 
 def main(name: str, tuning: str, speed_level: str) -> None:
     """Serves until the end of the input."""
-    machine = replace(MACHINES[name], tuning=tuning)
+    known = machine_named(name)
+    assert known is not None
+    machine = replace(known, tuning=tuning)
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else prints does not belong to the answers
         try:

@@ -7,6 +7,7 @@ Assumes room for `Forward.packed_elements`. Guarantees that parts write differen
 """
 
 from dfc.kernels.direct.blocking import PACKED_CHANNELS, Forward
+from dfc.kernels.winograd.tiling import Winograd
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64, vector_type, zero
 from dfc_target_cpu.product.gemm_pack import SQUARE, transpose
@@ -21,7 +22,7 @@ _WORDS = (
 )  # fmt: skip
 
 
-def way_of_packing(plan: Forward) -> str:
+def way_of_packing(plan: Forward | Winograd) -> str:
     """How a filter lies: columns together, channels together, or neither."""
     if plan.filter_column == 1:
         return ROWS
@@ -41,9 +42,10 @@ def pack_filter(module: ModuleText, element: str, lanes: int, way: str) -> str:
 class _Pack:
     def __init__(self, module: ModuleText, name: str, element: str, lanes: int, way: str) -> None:
         self.f = module.function(name, "void", _PACK, linkage="hidden", attributes="nounwind noinline")
-        self.element, self.lanes, self.way = element, lanes, way
+        self.element, self.lanes = element, lanes
         self.words = PlanCode(self.f, Forward)
         self.words.load(*_WORDS)
+        self.packing = PanelPacking(self.f, self.words, element, lanes, way)
 
     def build(self) -> FunctionText:
         f, w, arg = self.f, self.words, self.f.argument
@@ -78,7 +80,19 @@ class _Pack:
             to = f.gep(self.element, target, f.add(f.mul(column, part["depth"]), f.mul(depth, width)))
             start = f.gep(self.element, source, f.mul(column, w["filter_column"]))
             left = f.sub(w["columns"], column)
-            {ROWS: self._rows, TURNED: self._turned, ANY: self._any}[self.way](start, to, rows, width, left)
+            self.packing.block(start, to, rows, width, left)
+
+
+class PanelPacking:
+    """Code that copies rows of some columns of a filter that lies in one of three ways. Assumes that `filter_channel`
+    and `filter_column` are loaded."""
+
+    def __init__(self, f: FunctionText, words: PlanCode, element: str, lanes: int, way: str) -> None:
+        self.f, self.words, self.element, self.lanes, self.way = f, words, element, lanes, way
+
+    def block(self, source: Value, target: Value, rows: Value, width: Value, left: Value) -> None:
+        """`rows` channels of a panel of `width` columns, of which `left` are there."""
+        {ROWS: self._rows, TURNED: self._turned, ANY: self._any}[self.way](source, target, rows, width, left)
 
     def _rows(self, source: Value, target: Value, rows: Value, width: Value, left: Value) -> None:
         f, vector = self.f, vector_type(self.lanes, self.element)

@@ -1,6 +1,7 @@
-"""Direct convolutions as kernels of a program: the frame of a launch in, calls of the loops of the library out.
+"""Convolutions as kernels of a program: the frame of a launch in, calls of the loops of the library out.
 
     run -> all parts: pack the filter -> all parts: items (band, panel) of sums over windows
+    run -> all parts: transform the filter -> all parts: items (block of tiles, panels) by Winograd's algorithm
     run -> all parts: pieces of panels of sums over positions
 
 Assumes kernels with a plan. Guarantees the same bits for any number of parts.
@@ -15,6 +16,7 @@ from dfc.kernels.access import NONE
 from dfc.kernels.contractions import Product
 from dfc.kernels.direct.blocking import Forward, Summing
 from dfc.kernels.direct.geometry import windows
+from dfc.kernels.winograd.tiling import LEAST_TILES, Winograd
 from dfc_target_cpu.entries.context_code import asked_to_leave, load_field
 from dfc_target_cpu.entries.frames import PART, FrameFunction, Lowering
 from dfc_target_cpu.entries.threads import pool_run
@@ -22,9 +24,17 @@ from dfc_target_cpu.llvm.text import Value
 from dfc_target_cpu.llvm.values import NULL, i64, literal_int
 from dfc_target_cpu.product.epilogue import RECORD
 from dfc_target_cpu.windows.filters import way_of_packing
-from dfc_target_cpu.windows.library import declare, forward_name, line_address, pack_name, summing_name
-from dfc_target_cpu.windows.plans import COUNTER_BYTES, Plan, part_layout, resources
-from dfc_target_cpu.windows.tables import STATE, words, write_state
+from dfc_target_cpu.windows.library import (
+    declare,
+    forward_name,
+    line_address,
+    pack_name,
+    summing_name,
+    transform_name,
+    winograd_name,
+)
+from dfc_target_cpu.windows.plans import COUNTER_BYTES, part_layout, resources
+from dfc_target_cpu.windows.tables import STATE, Plan, words, write_state
 
 PART_PRODUCTS = 150_000
 """Multiply-adds that are worth a part of their own."""
@@ -35,11 +45,11 @@ MANY_BANDS = 4
 def lower_windows(lowering: Lowering, p: Product, plan: Plan, number: int, epilogue: str) -> str:
     """The functions of one kernel; the name to launch it by. `epilogue`: its function, if there is anything to do."""
     functions: list[str] = []
-    if isinstance(plan, Forward):
+    if not isinstance(plan, Summing):
         pack = _Part(lowering, p, plan, f"filter_{number}", epilogue)
         functions.append(pack.build(pack.filter))
     sums = _Part(lowering, p, plan, f"windows_{number}", epilogue)
-    functions.append(sums.build(sums.items if isinstance(plan, Forward) else sums.pieces))
+    functions.append(sums.build(sums.sums))
     return _run(lowering, p, number, functions)
 
 
@@ -142,11 +152,23 @@ class _Part(FrameFunction):
     # --- loops
 
     def filter(self) -> None:
-        assert isinstance(self.plan, Forward)
+        plan, element = self.plan, self.p.element
+        assert not isinstance(plan, Summing)
         with self.f.when(self.f.icmp("eq", self.part, i64(0)), "first"):
             self.f.atomic_store(i64(0), self._counter())
-        name = declare(self.lowering.module, pack_name(self.p.element, way_of_packing(self.plan)), 2)
+        way = way_of_packing(plan)
+        name = transform_name(element, way, plan.tile) if isinstance(plan, Winograd) else pack_name(element, way)
+        declare(self.lowering.module, name, 2)
         self.f.call(name, "void", [self.table, self.state, self.part, self.parts])
+
+    def sums(self) -> None:
+        """The loops of the plan."""
+        if isinstance(self.plan, Forward):
+            self._bands(self.plan)
+        elif isinstance(self.plan, Winograd):
+            self._tiles(self.plan)
+        else:
+            self._pieces(self.plan)
 
     def _share(self, work: Value) -> tuple[Value, Value]:
         f = self.f
@@ -158,18 +180,45 @@ class _Part(FrameFunction):
         f = self.f
         return f.gep("i8", load_field(f, self.context, "scratch"), i64(self.lowering.shared_start))
 
-    def items(self) -> None:
+    def _bands(self, plan: Forward) -> None:
         """Items as long as there are any. Where there are bands enough, a part takes a few at a time, those of one
         band: so one on a core that something else runs on takes fewer. Else it takes an even share at once: most of
         that part of the filter is what it has packed itself, and still in its cache."""
-        f, plan = self.f, self.plan
-        assert isinstance(plan, Forward)
+        f = self.f
         name = declare(self.lowering.module, forward_name(self.p.element), 1)
         bands, panels = f.mul(self.batch, i64(plan.groups * plan.band.bands)), i64(plan.panels.panel_count)
         total = f.mul(bands, panels)
         is_many = f.icmp("sge", bands, f.mul(self.parts, i64(MANY_BANDS)))
         share = f.udiv(f.add(total, f.sub(self.parts, i64(1))), self.parts)
         grain = f.select(is_many, i64(1) if plan.panels_first else panels, share)
+        self._items(total, grain, lambda item: f.call(name, "void", [self.table, self.state, item]))
+
+    def _tiles(self, plan: Winograd) -> None:
+        """Blocks of tiles, as many for each part and as high as each other; parts share panels of a block where there
+        are fewer blocks."""
+        f, groups = self.f, i64(plan.groups)
+        name = declare(self.lowering.module, winograd_name(self.p.element, plan.tile), 3)
+        total = f.mul(self.batch, i64(plan.tiles_y * plan.tiles_x))
+        least = self._quotient(total, i64(plan.block_tiles))
+        low = self._quotient(total, i64(LEAST_TILES))
+        even = f.mul(self._quotient(f.mul(least, groups), self.parts), self.parts)
+        blocks = f.maximum(f.minimum(self._quotient(even, groups), f.maximum(low, least)), i64(1))
+        tiles = f.maximum(self._quotient(total, blocks), i64(1))
+        units = f.mul(self._quotient(total, tiles), groups)
+        shares = f.maximum(
+            f.minimum(f.udiv(self.parts, f.maximum(units, i64(1))), i64(plan.panels.panel_count)), i64(1)
+        )
+        arguments = [self.table, self.state]
+        self._items(f.mul(units, shares), i64(1), lambda item: f.call(name, "void", [*arguments, item, tiles, shares]))
+
+    def _quotient(self, value: Value, by: Value) -> Value:
+        """Rounded up."""
+        f = self.f
+        return f.udiv(f.add(value, f.sub(by, i64(1))), by)
+
+    def _items(self, total: Value, grain: Value, run: Callable[[Value], object]) -> None:
+        """So many items for all parts, each of which takes `grain` of them at a time."""
+        f = self.f
         again, some, done = f.label("again"), f.label("some"), f.label("done")
         counter = self._counter()
         f.branch(again)
@@ -179,13 +228,12 @@ class _Part(FrameFunction):
         f.begin(some)
         with f.counted_loop(first, f.minimum(f.add(first, grain), total), hint="item") as item:
             asked_to_leave(self.lowering.module, f, self.context, self.leave)
-            f.call(name, "void", [self.table, self.state, item.index])
+            run(item.index)
         f.branch(again)
         f.begin(done)
 
-    def pieces(self) -> None:
-        f, plan = self.f, self.plan
-        assert isinstance(plan, Summing)
+    def _pieces(self, plan: Summing) -> None:
+        f = self.f
         name = declare(self.lowering.module, summing_name(self.p.element), 4)
         each = plan.lines * plan.pieces
         first, last = self._share(i64(plan.groups * plan.panels.panel_count * each))

@@ -1,4 +1,4 @@
-"""The loops of direct convolutions as objects of their own beside the program's code.
+"""The loops of convolutions as objects of their own beside the program's code.
 
 Assumes a program that calls what `declare` names, and is linked with the texts of `libraries`. Guarantees equal texts
 for equal machines, element types and widths of panels: each is compiled once, whatever the sizes of convolutions.
@@ -8,15 +8,18 @@ import functools
 
 from dfc.kernels.direct.blocking import Forward, Resources, Summing
 from dfc.kernels.form import ContractKernel
+from dfc.kernels.winograd.tiling import Winograd
 from dfc_target_cpu.llvm.text import ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import bit_width
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.windows.filters import pack_filter, pack_name, way_of_packing
 from dfc_target_cpu.windows.forward import forward_item, forward_name
 from dfc_target_cpu.windows.kernels import LINE_PARAMETERS, POSITIONS, TAPS, TileShape, line
-from dfc_target_cpu.windows.plans import Plan, resources
+from dfc_target_cpu.windows.plans import resources
 from dfc_target_cpu.windows.summing import summing_name, summing_panel
-from dfc_target_cpu.windows.tables import PLAN_PARAMETERS
+from dfc_target_cpu.windows.tables import PLAN_PARAMETERS, Plan
+from dfc_target_cpu.windows.winograd import winograd_item, winograd_name
+from dfc_target_cpu.windows.winograd_filters import transform_filter, transform_name
 
 _NUMBER = Parameter("i64", "")
 
@@ -35,7 +38,7 @@ def line_address(module: ModuleText, plan: Plan, element: str, machine: Machine,
 
 
 def _tile_shape(plan: Plan, element: str, machine: Resources, vectors: int) -> TileShape:
-    walk = POSITIONS if isinstance(plan, Forward) else TAPS
+    walk = TAPS if isinstance(plan, Summing) else POSITIONS
     return TileShape(walk, element, machine.lanes, machine.tile_rows(vectors), vectors)
 
 
@@ -43,7 +46,11 @@ def libraries(machine: Machine, planned: list[tuple[ContractKernel, Plan, str]])
     """The texts that kernels with these plans and element types are linked with."""
     texts: dict[str, None] = {}
     for _, plan, element in planned:
-        texts[_loops(machine, element, type(plan))] = None
+        if isinstance(plan, Winograd):
+            texts[_winograd(machine, element, plan.tile)] = None
+            texts[_transforming(machine, element, way_of_packing(plan), plan.tile)] = None
+        else:
+            texts[_loops(machine, element, type(plan))] = None
         if isinstance(plan, Forward):
             texts[_packing(machine, element, way_of_packing(plan))] = None
         for vectors in plan.panels.widths:
@@ -66,10 +73,33 @@ def _packing(machine: Machine, element: str, way: str) -> str:
 
 
 @functools.cache
+def _winograd(machine: Machine, element: str, tile: int) -> str:
+    module = ModuleText(machine.triple)
+    winograd_item(module, element, machine.lanes(bit_width(element)), tile)
+    return module.text()
+
+
+@functools.cache
+def _transforming(machine: Machine, element: str, way: str, tile: int) -> str:
+    module = ModuleText(machine.triple)
+    transform_filter(module, element, machine.lanes(bit_width(element)), way, tile)
+    return module.text()
+
+
+@functools.cache
 def _lines(machine: Machine, shape: TileShape) -> str:
     module = ModuleText(machine.triple)
     line(module, shape)
     return module.text()
 
 
-__all__ = ["declare", "forward_name", "libraries", "line_address", "pack_name", "summing_name"]
+__all__ = [
+    "declare",
+    "forward_name",
+    "libraries",
+    "line_address",
+    "pack_name",
+    "summing_name",
+    "transform_name",
+    "winograd_name",
+]

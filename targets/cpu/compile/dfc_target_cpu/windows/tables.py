@@ -1,12 +1,13 @@
-"""Numbers that native loops of direct convolutions find at run time: the plan of a kernel, and what a launch knows.
+"""Numbers that native loops of convolutions find at run time: the plan of a kernel, and what a launch knows.
 
 The plan is a constant table of words, a launch writes a record of others. Guarantees that all loops name words by the
-fields of `dfc.kernels.direct.blocking`.
+fields of `dfc.kernels.direct.blocking` and `dfc.kernels.winograd.tiling`.
 """
 
 from collections.abc import Sequence
 
 from dfc.kernels.direct.blocking import Band, Forward, Panels, Part, Summing
+from dfc.kernels.winograd.tiling import Winograd
 from dfc_target_cpu.llvm.text import FunctionText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64
 
@@ -18,29 +19,34 @@ STATE = (*_POINTERS, "batch", "sums_row", "sums_group", "is_tile", "held")
 band that the memory of bands holds, or -1; `is_tile`: the sums are made in a tile, not in all of the result."""
 PLAN_PARAMETERS = (Parameter("ptr", "plan", "noalias readonly"), Parameter("ptr", "state"))
 
-_OWN = {
-    Forward: tuple(name for name in Forward._fields if name not in ("band", "panels", "parts")),
-    Summing: tuple(name for name in Summing._fields if name not in ("band", "panels")),
-}
+Plan = Forward | Summing | Winograd
+_NESTED = {"band": Band, "panels": Panels}
 PART_WORDS = len(Part._fields)
 
 
-def names(kind: type[Forward] | type[Summing]) -> tuple[str, ...]:
-    """The words of a plan, but for those of its parts, which lie behind them."""
-    return (*Band._fields, *Panels._fields, *_OWN[kind], "parts")
+def names(kind: type[Plan]) -> tuple[str, ...]:
+    """The words of a plan, those of what is nested in it in its place; parts lie behind them, which end with how many
+    parts there are."""
+    fields = [name for name in kind._fields if name != "parts"]
+    nested = [_NESTED[name]._fields if name in _NESTED else (name,) for name in fields]
+    return (*(name for each in nested for name in each), "parts")
 
 
-def words(plan: Forward | Summing) -> list[int]:
+def words(plan: Plan) -> list[int]:
     """The table of a plan."""
     parts = plan.parts if isinstance(plan, Forward) else ()
-    own = [getattr(plan, name) for name in _OWN[type(plan)]]
-    return [*plan.band, *plan.panels, *own, len(parts), *(word for part in parts for word in part)]
+    own: list[int] = []
+    for name in type(plan)._fields:
+        value: int | Sequence[int] = getattr(plan, name)
+        if name != "parts":
+            own += [value] if isinstance(value, int) else value
+    return [*own, len(parts), *(word for part in parts for word in part)]
 
 
 class PlanCode:
     """A function that finds its numbers in a plan and a state: words are loaded where they are first named."""
 
-    def __init__(self, f: FunctionText, kind: type[Forward] | type[Summing]) -> None:
+    def __init__(self, f: FunctionText, kind: type[Plan]) -> None:
         self.f = f
         self._plan_names = names(kind)
         self.plan, self.state = f.argument("plan"), f.argument("state")
