@@ -12,6 +12,7 @@ from typing import Protocol
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.ir.options import TargetOptions
+from dfc.kernels.form import Kernel
 from dfc.kernels.program import Program
 from dfc_runtime.errors import UnsupportedError
 
@@ -66,7 +67,8 @@ class Target(Protocol):
     `generate(program, options) -> Generated` as well, and `lower` is both. One that has code for kernel forms besides
     loops and contractions says their names in `forms`. One that takes long to load has a method
     `prepare(program, options) -> AbstractContextManager[None]`, which is entered while the program is read. One that
-    can measure what its machine can do at most has a method `limits(variant, threads) -> Limits`."""
+    can measure what its machine can do at most has a method `limits(variant, threads) -> Limits`. One that chooses
+    between ways to make a kernel says which in a method `schedule(kernel, options) -> str`."""
 
     name: str
 
@@ -92,6 +94,12 @@ def limits(name: str, variant: str, threads: int) -> Limits | None:
     """The limits of a variant of a target on so many threads of this machine; None where they cannot be measured."""
     own: Callable[[str, int], Limits] | None = getattr(load_target(name), "limits", None)
     return None if own is None else own(variant, threads)
+
+
+def kernel_schedule(name: str, options: TargetOptions) -> Callable[[Kernel], str]:
+    """How a target makes a kernel, as the end of a sentence about it; "" where it says nothing."""
+    own: Callable[[Kernel, TargetOptions], str] | None = getattr(load_target(name), "schedule", None)
+    return lambda kernel: "" if own is None else own(kernel, options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from dfc.bundle.target import preparing
+from dfc.bundle.target import kernel_schedule, preparing
 from dfc.bundle.writing import Bundle
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic
@@ -265,7 +265,8 @@ def show(source: SourceFile, options: CompileOptions, stage: str, name: str = ""
     if stage == "kernels":
         return Shown(print_program(pipeline.scheduled(optimised, options.target)), diagnostics)
     if stage == "reasons":
-        return Shown(explained(pipeline.scheduled(optimised, options.target), name), diagnostics)
+        schedule = kernel_schedule(options.target, options.target_options)
+        return Shown(explained(pipeline.scheduled(optimised, options.target), name, schedule), diagnostics)
     _, lowered = pipeline.lower(optimised, options)
     if not lowered.listings:
         text = f"the target {options.target} has no listing of the kind {options.target_options.listing}"

@@ -9,24 +9,27 @@ Assumes a program behind `buffers`, whose launches still have their reasons. Tex
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from dfc.kernels.form import Kernel
 from dfc.kernels.program import EntryProgram, For, If, Launch, Locked, Program, Step, While
 from dfc.kernels.traffic import launch_bytes
 
+Schedule = Callable[[Kernel], str]
 
-def explained(program: Program, name: str = "") -> str:
+
+def explained(program: Program, name: str = "", schedule: Schedule = lambda _: "") -> str:
     """The kernels of each entry, in the order in which they run, with the reasons; with a `name` only those that
-    compute a node, or give a reason, in whose name it occurs."""
+    compute a node, or give a reason, in whose name it occurs. `schedule`: what a target says of how it makes one."""
     blocks: list[str] = []
     for entry in program.entries:
-        lines = [line for launch in _launches(entry.steps) for line in _lines(program, entry, launch, name)]
+        lines = [line for launch in _launches(entry.steps) for line in _lines(program, entry, launch, name, schedule)]
         if lines or not name:
             blocks.append("\n".join([f"entry {entry.name}", *lines]))
     return "\n\n".join(blocks) + "\n"
 
 
-def _lines(program: Program, entry: EntryProgram, launch: Launch, name: str) -> Iterator[str]:
+def _lines(program: Program, entry: EntryProgram, launch: Launch, name: str, schedule: Schedule) -> Iterator[str]:
     reasons = tuple(dict.fromkeys(launch.reasons))
     if name and not any(name in text for text in (*launch.names, *reasons)):
         return
@@ -34,6 +37,9 @@ def _lines(program: Program, entry: EntryProgram, launch: Launch, name: str) -> 
     more = f" and {len(others)} more" if others else ""
     moved = launch_bytes(program.kernels[launch.kernel], launch, entry.buffers)
     yield f"  kernel {launch.kernel}: {first}{more}, at least {moved} bytes"
+    sentence = schedule(program.kernels[launch.kernel])
+    if sentence:
+        yield f"    {first} {sentence}"
     yield from (f"    {reason}" for reason in reasons)
 
 

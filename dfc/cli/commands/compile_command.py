@@ -22,7 +22,13 @@ from dfc.ir.options import CompileOptions, TargetOptions
 @click.option("--deploy", metavar="DEPLOY", help="A deployment file: which ranks there are, and what runs where.")
 @click.option("--profile", metavar="FILE.json", help="With --deploy: place by what dfc run --profile has measured.")
 @click.option("--target", default="cpu", show_default=True, help="What the code is for: cpu or cuda.")
-@click.option("--isa", "isas", multiple=True, help="An instruction-set variant; several make a bundle for all of them.")
+@click.option(
+    "--isa",
+    "isas",
+    multiple=True,
+    help="An instruction-set variant, such as x86-64-v3 (or x86-64-v3-winograd: no convolutions by Winograd's "
+    "algorithm); several make a bundle for all of them.",
+)
 @click.option("--arch", "archs", multiple=True, metavar="SM,...", help="GPUs, such as sm_80,sm_90, or sm_90+tf32.")
 @click.option("--print-after", multiple=True, metavar="STAGE", help="Print what a stage has made, such as cse or fuse.")
 @click.option("--print-after-all", is_flag=True, help="Print what every stage has made.")

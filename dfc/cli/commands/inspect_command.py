@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import click
 
@@ -133,9 +134,13 @@ def _print_state(inspection: Inspection) -> None:
 def _print_code(inspection: Inspection) -> None:
     sizes = {tensor.name: tensor.size for tensor in inspection.tensors}
     click.echo("\ncode" if inspection.manifest.images else "")
+    noted = inspection.manifest.notes.get("winograd")
+    winograd: Mapping[str, object] = cast("Mapping[str, object]", noted) if isinstance(noted, dict) else {}
     for image in inspection.manifest.images:
         bits = " ".join(image.required_bits)
         click.echo(f"  {image.isa:<12} {size(sizes[image.tensor])}  needs {bits or 'nothing special'}")
+        if image.isa in winograd:
+            click.echo(f"               kernels with convolutions by Winograd's algorithm: {winograd[image.isa]}")
     _print_kernels(kernel_reports(inspection.manifest))
     for role, devices in inspection.devices.items():
         _print_devices(role, devices)

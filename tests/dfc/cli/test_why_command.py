@@ -76,3 +76,23 @@ def test_kernels_are_those_of_the_target(folder: Path, dfc: Command) -> None:
 def test_a_target_that_is_not_there_is_refused(program: str, dfc: Command) -> None:
     ended = dfc("why", program, "--target", "gpu")
     assert ended.code == 3 and "no target 'gpu'" in ended.message
+
+
+CONVOLUTION = """dfg 1
+
+readonly entry f[B](x: f32[B, 28, 28, 32], w: f32[3, 3, 32, 64]) -> (y: f32[B, 28, 28, 64]) {
+  return conv2d(x, w, pad = 1)
+}
+"""
+
+
+def test_convolutions_by_winograds_algorithm_are_said_to_be(folder: Path, dfc: Command) -> None:
+    (folder / "convolution.dfg").write_text(CONVOLUTION)
+    assert (
+        "is made by Winograd's algorithm in tiles of 4 x 4, with 4 times fewer products"
+        in dfc("why", "convolution.dfg").out
+    )
+    for suffix, lines in (("", 1), ("-winograd", 0)):
+        dfc("compile", "convolution.dfg", "--isa", f"x86-64-v2{suffix}", "-o", "convolution.bundle")
+        shown = dfc("inspect", "convolution.bundle").out
+        assert shown.count("kernels with convolutions by Winograd's algorithm: 1") == lines
