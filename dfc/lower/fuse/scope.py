@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy as np
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Literal
+from dfc.ir.dtypes import U64
 from dfc.ir.graph import Node, Value
+from dfc.ir.types import TensorType, tensor
 from dfc.kernels.program import BufferRole, Program
 from dfc.lower.fuse.inline import is_alias
 from dfc.lower.storage import BufferView, Storage, whole_view
@@ -56,24 +59,27 @@ class Scope:
         """The memory of a constant array."""
         attributes = node.attributes
         assert isinstance(attributes, ConstantAttributes)
-        return self.literal(attributes.value, node)
+        return self.literal(attributes.value, node.result.tensor, node.name)
 
     def table(self, node: Node) -> BufferView:
         """The memory of a small array of ascending numbers."""
         kind = node.result.tensor
         size = kind.shape[0].constant
         assert size is not None, node
-        return self.literal(Literal(np.arange(size).astype(kind.machine.numpy)), node)
+        return self.literal(Literal(np.arange(size).astype(kind.machine.numpy)), kind, node.name)
 
-    def literal(self, literal: Literal, node: Node) -> BufferView:
+    def words(self, words: Sequence[int], name: str) -> BufferView:
+        """The memory of constant u64."""
+        return self.literal(Literal(np.array(words, np.uint64)), tensor(U64, len(words)), name)
+
+    def literal(self, literal: Literal, kind: TensorType, name: str) -> BufferView:
         """The memory of constant elements; equal ones share it."""
         storage = self.constants.get(literal)
         if storage is None:
-            kind = node.result.tensor
             number = self.numbers.setdefault(literal, len(self.numbers))
             if number == len(self.program.constants):
                 self.program.constants.append(literal)
-            storage = Storage(BufferRole.CONSTANT, kind.machine, kind.shape, node.name, index=number)
+            storage = Storage(BufferRole.CONSTANT, kind.machine, kind.shape, name, index=number)
             self.constants[literal] = storage
         return whole_view(storage)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import ZERO, Dim, dim
-from dfc.ir.dtypes import I64, U64
+from dfc.ir.dtypes import I64
 from dfc.ir.graph import Node, Value
 from dfc.kernels.body import (
     Affine,
@@ -196,12 +196,14 @@ class Expressions:
         attributes = node.attributes
         kind = node.result.tensor
         if isinstance(attributes, RandomAttributes):
-            key = [self.body.number(word, U64) for word in (*stream_key(attributes.seed, attributes.stream), 0)]
+            # In memory, not in the kernel: else every weight's first value would be a kernel of its own.
+            state = self.scope.words((*stream_key(attributes.seed, attributes.stream), 0), f"{node.name}/key")
         else:
             assert isinstance(attributes, DrawAttributes | RedrawAttributes)
-            state = self.scope.view_of(self._draws[node] if node.op == "draw" else node.operands[0])
-            assert state is not None
-            key = [self.load(state, (Affine((), dim(word)),)) for word in range(3)]
+            drawn = self.scope.view_of(self._draws[node] if node.op == "draw" else node.operands[0])
+            assert drawn is not None
+            state = drawn
+        key = [self.load(state, (Affine((), dim(word)),)) for word in range(3)]
         element = self.index(Affine()) if not point else self._element(kind.shape, point)
         return self.body.append(Philox(attributes.distribution), (element, *key), kind.machine)
 
