@@ -11,7 +11,17 @@ from dataclasses import replace
 
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.kernels.body import Affine, Index, Instruction, Load, Size
-from dfc.kernels.form import Axis, ContractKernel, Kernel, LoopKernel, MatrixOperand, Operand, RowBlockKernel, Store
+from dfc.kernels.form import (
+    Axis,
+    ContractKernel,
+    Kernel,
+    LoopKernel,
+    MatrixOperand,
+    Operand,
+    RoutineKernel,
+    RowBlockKernel,
+    Store,
+)
 
 SizeMap = Callable[[Dim], Dim]
 
@@ -45,7 +55,7 @@ def sizes(kernel: Kernel) -> Iterator[Dim]:
             for split in factor.splits:
                 yield from split.extents
         yield from _body_sizes(kernel.epilogue, kernel.stores)
-    else:
+    elif isinstance(kernel, LoopKernel):
         for stage in kernel.stages:
             yield from _body_sizes(stage.body, stage.stores)
 
@@ -72,6 +82,8 @@ def with_sizes(kernel: Kernel, names: Mapping[Symbol, Dim]) -> Kernel:
     def size(old: Dim) -> Dim:
         return old if old.constant is not None else old.substitute(names)
 
+    if isinstance(kernel, RoutineKernel):
+        return RoutineKernel(kernel.name, _operands(kernel.operands, size), _axes(kernel.axes, size))
     if not isinstance(kernel, RowBlockKernel):
         return _resized(kernel, size)
     steps = tuple(replace(step, kernel=_resized(step.kernel, size)) for step in kernel.steps)

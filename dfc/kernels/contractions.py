@@ -10,7 +10,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dtypes import BF16, F16, F32, F64, DType
 from dfc.kernels.access import NONE, Access, StageAccess, can_fault, kernel_access, stage_access
 from dfc.kernels.body import Accumulated, BodyBuilder, Instruction, Reduced
-from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Reduction, RowBlockKernel, Stage
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Reduction, RoutineKernel, RowBlockKernel, Stage
 from dfc.kernels.operand_maps import OperandMap, emit_load, operand_map, readable_depth
 
 
@@ -18,6 +18,8 @@ def kernel_faults(kernel: Kernel) -> bool:
     """Whether running a kernel may report an error."""
     if isinstance(kernel, RowBlockKernel):
         return any(kernel_faults(step.kernel) for step in kernel.steps)
+    if isinstance(kernel, RoutineKernel):
+        return False
     if isinstance(kernel, ContractKernel):
         return contract_faults(kernel)
     return any(can_fault(s.body, a) for s, a in zip(kernel.stages, kernel_access(kernel), strict=True))

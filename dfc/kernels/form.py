@@ -13,7 +13,8 @@ Forms
   scatter).
 - `ContractKernel`: out[b.., m, n] = sum over k of a * b, then an epilogue body at each finished point with stores. The
   factors are read through index maps: matrices with strides, or windows of an image, zeros around it included.
-- `RowBlockKernel`: kernels of the two forms above that go along the same rows, one after the other for a block of
+- `RoutineKernel`: a factorisation or the like (`routines`), for each matrix of a stack.
+- `RowBlockKernel`: kernels of loops and products that go along the same rows, one after the other for a block of
   rows. What they hand to each other has memory for the rows of one block (attention: scores, softmax, weighted sum).
 
 Meaning of a reduction: `reduction_order` says which values are combined with which, in accumulators, blocks and parts
@@ -202,7 +203,22 @@ class RowBlockKernel:
         return ROW_BLOCKS
 
 
-ROW_BLOCKS = "row blocks"
-"""The form that a target says it takes; of others, fusion makes no such kernels."""
+@dataclass(frozen=True, slots=True)
+class RoutineKernel:
+    """`name` says which of the routines of `dfc.kernels.routines`. `axes` are the stack and the sizes of the routine;
+    `operands` what it reads, what it writes, and scratch memory."""
 
-Kernel = LoopKernel | ContractKernel | RowBlockKernel
+    name: str
+    operands: tuple[Operand, ...]
+    axes: tuple[Axis, ...]
+
+    @property
+    def form(self) -> str:
+        return ROUTINE
+
+
+ROW_BLOCKS = "row blocks"
+ROUTINE = "routine"
+"""Forms that a target says it takes; for others, fusion makes no such kernels."""
+
+Kernel = LoopKernel | ContractKernel | RowBlockKernel | RoutineKernel

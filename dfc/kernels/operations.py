@@ -15,9 +15,10 @@ from functools import cache
 from dfc.ir.dims import ZERO, Dim, Symbol, product
 from dfc.ir.dtypes import DType
 from dfc.kernels.body import Apply, Instruction
-from dfc.kernels.form import ContractKernel, Kernel, RowBlockKernel, Stage
+from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel, Stage
 from dfc.kernels.functions import Call, Function, Primitive, Repeat, Where
 from dfc.kernels.program import Launch
+from dfc.kernels.routines import routine_work
 
 Meaning = Callable[[str, Sequence[DType], DType], Function]
 """The function that a name means for arguments of these element types and a result of that one."""
@@ -35,6 +36,8 @@ def launch_operations(kernel: Kernel, launch: Launch, meaning: Meaning) -> Dim:
 def _kernel(kernel: Kernel, symbols: Mapping[Symbol, Dim], meaning: Meaning) -> Dim:
     if isinstance(kernel, RowBlockKernel):
         return sum((_kernel(step.kernel, symbols, meaning) for step in kernel.steps), ZERO)
+    if isinstance(kernel, RoutineKernel):
+        return routine_work(kernel).substitute(symbols) * 2
     extents = [axis.extent.substitute(symbols) for axis in kernel.axes]
     if isinstance(kernel, ContractKernel):
         *outer, depth = extents

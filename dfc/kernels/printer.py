@@ -37,6 +37,7 @@ from dfc.kernels.form import (
     LoopKernel,
     MatrixOperand,
     Operand,
+    RoutineKernel,
     RowBlockKernel,
     Stage,
     Store,
@@ -88,6 +89,8 @@ def kernel_lines(kernel: Kernel, number: int) -> list[str]:
     if isinstance(kernel, RowBlockKernel):
         head = f"kernel {number} row blocks({operands}) over {_axes(kernel.axes)}"
         return [head, *(f"  {line}" for line in _row_blocks(kernel))]
+    if isinstance(kernel, RoutineKernel):
+        return [f"kernel {number} routine {kernel.name}({operands}) over {_axes(kernel.axes)}"]
     if isinstance(kernel, ContractKernel):
         return [f"kernel {number} contract({operands}) over {_axes(kernel.axes)}", *_contract(kernel)]
     outer = _axes(kernel.axes[: kernel.outer])

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, Symbol, dim, minimum, product
 from dfc.kernels.body import Computed, Instruction, Load
-from dfc.kernels.form import ContractKernel, Kernel, RowBlockKernel, Stage
+from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel, Stage
 from dfc.kernels.program import Buffer, BufferRole, Copy, EntryProgram, For, If, Launch, Locked, Program, Step, While
 
 
@@ -75,7 +75,10 @@ def buffer_bytes(buffer: Buffer) -> Dim:
 
 
 def _is_touched(kernel: Kernel, slot: int) -> bool:
-    """Whether an operand is more than room for rows that are too long for a cache, as row blocks ask for."""
+    """Whether an operand is more than room for rows that are too long for a cache, as row blocks ask for, or for what
+    a routine has in mind."""
+    if isinstance(kernel, RoutineKernel):
+        return slot < len(kernel.operands) - 1
     return not isinstance(kernel, RowBlockKernel) or any(slot in step.operands for step in kernel.steps)
 
 
@@ -87,6 +90,8 @@ def _reads_first(kernel: Kernel, slot: int) -> bool:
             for step in kernel.steps
             for own, operand in enumerate(step.operands)
         )
+    if isinstance(kernel, RoutineKernel):
+        return False
     if isinstance(kernel, ContractKernel):
         return any(load.operand == slot for load in _in(kernel.epilogue))
     for stage in kernel.stages:
@@ -111,7 +116,7 @@ def _looked_up(kernel: Kernel) -> dict[int, tuple[int, ...]]:
 
 
 def _loads(kernel: Kernel) -> Iterator[tuple[Load, tuple[int, ...]]]:
-    if isinstance(kernel, RowBlockKernel):
+    if isinstance(kernel, RowBlockKernel | RoutineKernel):
         return  # each operand counts once, whatever the steps pick of it
     if isinstance(kernel, ContractKernel):
         yield from ((load, tuple(range(len(kernel.axes) - 1))) for load in _in(kernel.epilogue))

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from dfc.kernels.body import Affine, AxisIndex, Computed, Index, Instruction, Load
-from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Operand, RowBlockKernel, Store
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, Operand, RoutineKernel, RowBlockKernel, Store
 from dfc.kernels.program import BufferRole
+from dfc.kernels.routines import routine_kernel
 from dfc.lower.fuse.fused import (
     Fused,
     FusedBlock,
@@ -97,6 +98,9 @@ def verify_kernel_body(kernel: Kernel, name: str) -> None:
     axes = len(kernel.axes)
     if isinstance(kernel, RowBlockKernel):
         _row_blocks(kernel, name)
+        return
+    if isinstance(kernel, RoutineKernel):
+        require(kernel == routine_kernel(kernel.name, [one.shape for one in kernel.operands[:-1]]), f"{name}: sizes")
         return
     if isinstance(kernel, ContractKernel):
         for factor in (kernel.a, kernel.b):

@@ -40,7 +40,7 @@ Measuring     range(MeasuredAttributes): count -> i64[N]    gives the symbol N a
 Products      matmul: a[..,M,K], b[..,K,N] -> c            1-d operands as in NumPy; batch axes equal (no stretching)
               solve: a[N,N], b[N] or b[N,K] -> x
               inverse cholesky: a[N,N] -> x   determinant log_determinant: a[N,N] -> x (scalar)
-              triangular_solve(TriangularAttributes): a, b -> x   qr: a[M,N] -> q, r
+              pivots: a[N,N] -> d[N]   triangular_solve(TriangularAttributes): a, b -> x   qr: a[M,N] -> q, r
               eigh: a[N,N] -> w, v    svd: a[M,N] -> u, s, vt
               einsum(EquationAttributes): x0, x1, .. -> y
               conv2d conv1d(ConvolutionAttributes): x, kernel -> y   channels last

@@ -174,9 +174,14 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Decompose:
-    """Lowering: rewrite into simpler ops before fusion. Returns one value per result."""
+    """Lowering: rewrite into simpler ops before fusion. Returns one value per result.
+
+    `routine`: the name of what computes the same of f64 operands (`dfc.kernels.routines`). A target that has routines
+    gets a kernel for it, others what `rewrite` makes.
+    """
 
     rewrite: Callable[[Builder, Node], Sequence[Value]]
+    routine: Callable[[Attributes], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ _MODULES = (
     "dfc.ops.nn.convolution",
     "dfc.ops.nn.pooling",
     "dfc.ops.linalg.solving",
+    "dfc.ops.linalg.elimination",
     "dfc.ops.linalg.determinants",
     "dfc.ops.linalg.factoring",
     "dfc.ops.linalg.jacobi",

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.body import Computed
-from dfc.kernels.form import ContractKernel, Kernel, RowBlockKernel
+from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel
 from dfc.kernels.program import (
     DEFAULT_CONTAINER,
     BufferRole,
@@ -122,6 +122,8 @@ def _is_whole(kernel: Kernel, operand: int) -> bool:
         return any(
             _is_whole(step.kernel, own) for step in kernel.steps for own, n in enumerate(step.operands) if n == operand
         )
+    if isinstance(kernel, RoutineKernel):
+        return True
     stores = kernel.stores if isinstance(kernel, ContractKernel) else [s for each in kernel.stages for s in each.stores]
     for store in stores:
         if store.operand != operand:

@@ -10,7 +10,7 @@ that overlap.
 from __future__ import annotations
 
 from dfc.kernels.body import Load
-from dfc.kernels.form import ContractKernel, Kernel, RowBlockKernel
+from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel
 from dfc.kernels.slots import merged
 from dfc.lower.buffers.liveness import Lifetimes
 from dfc.lower.schedule.unallocated import UnallocatedLaunch
@@ -64,7 +64,7 @@ def _is_born(lifetimes: Lifetimes, dying: BufferView, born: BufferView, time: in
 
 def same_points(kernel: Kernel, old: int, new: int) -> bool:
     """Whether every load of `old` is at the index of every store to `new`, and in no later stage."""
-    if isinstance(kernel, RowBlockKernel):
+    if isinstance(kernel, RowBlockKernel | RoutineKernel):
         return False  # a step may read in other rows than it writes
     if isinstance(kernel, ContractKernel):
         if old in (kernel.a.operand, kernel.b.operand):

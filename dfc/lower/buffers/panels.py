@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.kernels.form import ContractKernel, RowBlockKernel, RowStep
+from dfc.kernels.form import ContractKernel, LoopKernel, RowBlockKernel, RowStep
 from dfc.kernels.row_blocks import RowKernel
 from dfc.kernels.slots import merged
 from dfc.lower.buffers.inplace import same_points
@@ -37,7 +37,7 @@ def with_shared_panels(kernel: RowBlockKernel) -> RowBlockKernel:
             old, new = pair
             before, after = step.operands[old], step.operands[new]
             own, operands = merged(step.kernel, step.operands, old, new)
-            assert not isinstance(own, RowBlockKernel)
+            assert isinstance(own, LoopKernel | ContractKernel)
             steps[number] = step = RowStep(own, tuple(before if n == after else n for n in operands), step.rows)
             steps[number + 1 :] = [_renamed(later, {after: before}) for later in steps[number + 1 :]]
             pair = _pair(kernel, steps, number)

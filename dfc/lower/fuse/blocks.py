@@ -21,6 +21,7 @@ from dfc.lower.fuse.emit.effects import isolated
 from dfc.lower.fuse.emit.loops import BoundKernel, Emitter
 from dfc.lower.fuse.emit.ordered import ordered
 from dfc.lower.fuse.emit.products import product
+from dfc.lower.fuse.emit.routines import routine
 from dfc.lower.fuse.fused import (
     FusedBlock,
     FusedCheck,
@@ -30,7 +31,6 @@ from dfc.lower.fuse.fused import (
     FusedIf,
     FusedKernel,
     FusedMeasure,
-    FusedNode,
     FusedPart,
     FusedWhile,
 )
@@ -48,6 +48,7 @@ from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView, fresh, whole_view
 from dfc.ops.attributes import FINITE, AssertAttributes, ConstantAttributes
 from dfc.ops.effects.effects import is_host_call
+from dfc.ops.routines import routine_of
 
 
 def fuse_block(scope: Scope, block: Block, exits: Sequence[Exit]) -> FusedBlock:
@@ -104,7 +105,7 @@ def _decisions(collected: Collected, group: KernelGroup) -> Iterator[str]:
         yield from (str(known[value]) for known in (collected.decisions, collected.read_back) if value in known)
 
 
-def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
+def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedPart:
     node = item.node
     match node.op:
         case "assert":
@@ -129,6 +130,8 @@ def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedNode:
                 tuple(_view_of(scope, v) for v in _tensors(vs)) for vs in (node.operands, node.results)
             )
             return FusedHostCall(node, operands, results)
+        case _ if (name := routine_of(node)) is not None:
+            return routine(scope, node, name)
         case _:
             return FusedCheckpoint(node, scope.texts[node.operands[0]])
 

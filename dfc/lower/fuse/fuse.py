@@ -15,7 +15,7 @@ from dfc.ir.attributes import Literal
 from dfc.ir.graph import Entry, Graph, Value
 from dfc.ir.measured import bounds_in
 from dfc.ir.types import TextType
-from dfc.kernels.form import ROW_BLOCKS
+from dfc.kernels.form import ROUTINE, ROW_BLOCKS
 from dfc.kernels.program import BufferRole, Program
 from dfc.lower.fuse.blocks import fuse_block
 from dfc.lower.fuse.emit.effects import names_to_isolate
@@ -28,11 +28,13 @@ from dfc.lower.fuse.rewrite.prepare import merge_gathers, prepare
 from dfc.lower.fuse.rows.row_blocks import with_row_blocks
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView, Storage, whole_view
+from dfc.transforms.expand import expand_routines
 
 
 def fuse(graph: Graph, *, fusing: bool = True, forms: Collection[str] = ()) -> Fused:
     """The kernels of a graph; with `fusing` off every node is a kernel of its own (to narrow down mistakes). `forms`
     are the kernel forms that the target takes besides loops and contractions."""
+    graph = graph if ROUTINE in forms else expand_routines(graph)
     tables = Program(graph.name, resources=dict(graph.resources))
     numbers: dict[Literal, int] = {}
     entries: list[FusedEntry] = []

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from dfc.ir.dtypes import DType
 from dfc.kernels.body import Apply, Instruction, Philox
-from dfc.kernels.form import ContractKernel, Kernel, Operand, Reduction, RowBlockKernel, Store
+from dfc.kernels.form import ContractKernel, Kernel, Operand, Reduction, RoutineKernel, RowBlockKernel, Store
 from dfc.kernels.functions import Function, Primitive, with_callees
 from dfc.kernels.primitives import register_type
 from dfc.kernels.program import Program
@@ -47,6 +47,8 @@ def kernel_functions(kernel: Kernel) -> Iterator[Function]:
     if isinstance(kernel, RowBlockKernel):
         for step in kernel.steps:
             yield from kernel_functions(step.kernel)
+        return
+    if isinstance(kernel, RoutineKernel):
         return
     if isinstance(kernel, ContractKernel):
         yield from _body(kernel.epilogue)

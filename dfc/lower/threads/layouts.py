@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from dfc.kernels.contractions import as_loops
 from dfc.kernels.errors import CodeGenerationError
-from dfc.kernels.form import ContractKernel, Kernel, RowBlockKernel
+from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel
 from dfc.kernels.scan_order import scan_order
 from dfc.lower.threads.maps import MapLayout, TransposeLayout, is_map, map_layout
 from dfc.lower.threads.scans import ScanLayout
@@ -24,9 +24,9 @@ Layout: TypeAlias = MapLayout | TransposeLayout | ScatterLayout | ScanLayout | S
 
 def layout_of(kernel: Kernel, schedule: Schedule) -> Layout:
     """The layout of a kernel; a product that is no product of matrices is a reduction over rows. There are none for row
-    blocks, which targets with such layouts do not take."""
-    if isinstance(kernel, RowBlockKernel):
-        raise CodeGenerationError("row blocks have no layout on threads")
+    blocks and routines, which targets with such layouts do not take."""
+    if isinstance(kernel, RowBlockKernel | RoutineKernel):
+        raise CodeGenerationError(f"{kernel.form} has no layout on threads")
     if isinstance(kernel, ContractKernel):
         product = tiled(kernel, schedule)
         if product is not None:

@@ -1,4 +1,7 @@
-"""inverse, determinant and log_determinant, by elimination with the largest pivot of each column."""
+"""inverse, determinant and log_determinant, by elimination with the largest pivot of each column.
+
+The inverse is that of all unit vectors, a determinant the product of all pivots, for whole stacks at once.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,19 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dfc.ir.attributes import Attributes
-from dfc.ir.dtypes import F64, I64
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops import samples
-from dfc.ops.attributes import ArgAttributes
+from dfc.ops.attributes import ReduceAttributes
 from dfc.ops.builder import Builder
-from dfc.ops.control.regions import count_loop
-from dfc.ops.gradients import add, count_up, div, mul, select, sub
+from dfc.ops.gradients import mul
 from dfc.ops.linalg.matrices import (
-    FIRST,
     Matrix,
-    column,
     failing,
     identity,
     in_f64,
     matmul,
-    outer,
     require_square,
-    row,
     some_matrix,
     square_samples,
     turned,
@@ -46,9 +43,9 @@ def _infer_number(types: Sequence[TensorType], _attributes: Attributes) -> Seque
 
 
 def _decompose_inverse(b: Builder, node: Node) -> Sequence[Value]:
-    (a,) = node.operands
-    inverse = b.apply("solve", in_f64(b, a), identity(b, a.tensor.shape[0]))
-    return (b.cast(inverse, a.tensor.dtype),)
+    a = in_f64(b, node.operands[0])
+    units = b.broadcast(identity(b, a.tensor.shape[-1]), a.tensor.shape)
+    return (b.cast(b.apply("solve", a, units), node.result.tensor.dtype),)
 
 
 def _gradient_inverse(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
@@ -76,43 +73,9 @@ register_stacked(
         constraints=CONSTRAINTS,
         gradient=_gradient_inverse,
         samples=lambda: square_samples(lambda size, dtype: some_matrix(size, size, dtype)),
-    )
+    ),
+    rewrites_stacks=True,
 )
-
-
-def _eliminated(b: Builder, a: Value, start: float, fold: Callable[[Builder, Value, Value], Value]) -> Value:
-    """Combines the pivots, each with the sign of its exchange of rows."""
-    size = a.tensor.shape[0]
-    if size.constant == 0:
-        return b.constant(start, F64)
-
-    def body(inner: Builder, k: Value, carries: Sequence[Value]) -> Sequence[Value]:
-        x, total = carries
-        rows = count_up(inner, size)
-        candidates = select(
-            inner,
-            inner.apply("greater_equal", rows, k),
-            inner.apply("abs", column(inner, x, k)),
-            inner.scalar_like(-1, x),
-        )
-        best = inner.apply("argmax", candidates, attributes=ArgAttributes(0, I64))
-        order = select(inner, inner.apply("equal", rows, best), k, rows)
-        order = select(inner, inner.apply("equal", rows, k), best, order)
-        x = inner.apply("gather", x, order, attributes=FIRST)
-        here = row(inner, x, k)
-        pivot = inner.apply("gather", here, k, attributes=FIRST)
-        nothing, one = inner.scalar_like(0, x), inner.scalar_like(1, x)
-        safe = select(inner, inner.apply("equal", pivot, nothing), one, pivot)
-        share = div(inner, column(inner, x, k), safe)
-        share = select(inner, inner.apply("greater", rows, k), share, nothing)
-        signed = select(inner, inner.apply("equal", best, k), pivot, inner.apply("neg", pivot))
-        return sub(inner, x, outer(inner, share, here)), fold(inner, total, signed)
-
-    return count_loop(b, size, (in_f64(b, a), b.constant(start, F64)), body)[1]
-
-
-def _log_size(b: Builder, total: Value, pivot: Value) -> Value:
-    return add(b, total, b.apply("log", b.apply("abs", pivot)))
 
 
 def _over_inverse(b: Builder, node: Node, dy: Value) -> Value:
@@ -135,20 +98,32 @@ def _log_determinant(x: Matrix) -> Matrix:
     return np.asarray(np.linalg.slogdet(x)[1])
 
 
+def _over_pivots(b: Builder, node: Node) -> tuple[Value, ReduceAttributes]:
+    """The pivots in f64, and how they are reduced."""
+    pivots = b.apply("pivots", in_f64(b, node.operands[0]))
+    return pivots, ReduceAttributes((pivots.tensor.rank - 1,))
+
+
+def _decompose_determinant(b: Builder, node: Node) -> Sequence[Value]:
+    pivots, last = _over_pivots(b, node)
+    return (b.cast(b.apply("prod", pivots, attributes=last), node.result.tensor.dtype),)
+
+
+def _decompose_log(b: Builder, node: Node) -> Sequence[Value]:
+    pivots, last = _over_pivots(b, node)
+    sizes = b.apply("log", b.apply("abs", pivots))
+    return (b.cast(b.apply("sum", sizes, attributes=last), node.result.tensor.dtype),)
+
+
 def _register_number(
     name: str,
     summary: str,
     meaning: Callable[[Matrix], Matrix],
-    start: float,
-    fold: Callable[[Builder, Value, Value], Value],
+    decompose: Callable[[Builder, Node], Sequence[Value]],
     gradient: Callable[[Builder, Node, Cotangents], Cotangents],
 ) -> None:
     def evaluate(operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
         return failing(lambda x: [meaning(x)], operands[0])
-
-    def decompose(b: Builder, node: Node) -> Sequence[Value]:
-        a = node.operands[0]
-        return (b.cast(_eliminated(b, a, start, fold), a.tensor.dtype),)
 
     register_stacked(
         OpRecord(
@@ -166,7 +141,8 @@ def _register_number(
                 *square_samples(lambda size, dtype: some_matrix(size, size, dtype)),
                 samples.sample(np.array([[0.0, 1.0, 2.0], [3.0, 0.5, 0.0], [1.0, 0.0, 1.0]])),
             ],
-        )
+        ),
+        rewrites_stacks=True,
     )
 
 
@@ -174,15 +150,13 @@ _register_number(
     "determinant",
     "The determinant of a square matrix, 1 of an empty one. Its slope is NaN or infinite where it is 0.",
     lambda x: np.asarray(np.linalg.det(x)),
-    1,
-    mul,
+    _decompose_determinant,
     _gradient_determinant,
 )
 _register_number(
     "log_determinant",
     "The logarithm of the size of the determinant, without overflow; -inf of a singular matrix.",
     _log_determinant,
-    0,
-    _log_size,
+    _decompose_log,
     _gradient_log,
 )

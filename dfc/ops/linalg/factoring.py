@@ -150,7 +150,7 @@ register_stacked(
         parameters=(Parameter("a"), Parameter("b"), Parameter("lower", "const", "bool", "true")),
         infer=_infer_triangular,
         evaluate=_evaluate_triangular,
-        lowering=Decompose(_decompose_triangular),
+        lowering=Decompose(_decompose_triangular, lambda a: "solve_lower" if _is_lower(a) else "solve_upper"),
         attributes=TriangularAttributes,
         constraints=(
             "the element types are equal and floating-point.",
@@ -223,7 +223,7 @@ register_stacked(
         parameters=(Parameter("a"),),
         infer=lambda types, _a: (require_square(types),),
         evaluate=lambda operands, _a, _s: failing(lambda x: [np.linalg.cholesky(x)], operands[0]),
-        lowering=Decompose(_decompose_cholesky),
+        lowering=Decompose(_decompose_cholesky, lambda _: "cholesky"),
         constraints=("the element type of `a` is floating-point.", "`a` is a square matrix."),
         gradient=_gradient_cholesky,
         samples=lambda: [
@@ -304,13 +304,14 @@ register_stacked(
         family="product",
         summary=(
             "`let q, r = qr(a)`: q @ r = a, the columns of q are orthonormal, r is upper triangular with a positive "
-            "diagonal. NaN if the columns of `a` (of a wide one, the first that make a square) are not independent."
+            "diagonal. Where the columns of `a` (of a wide one, the first that make a square) are not independent, "
+            "those of q are arbitrary or NaN."
         ),
         signature="fn qr[T: float, ..S, M, N](a: T[..S, M, N]) -> (q: T[..S, M, min(M, N)], r: T[..S, min(M, N), N])",
         parameters=(Parameter("a"),),
         infer=_infer_qr,
         evaluate=lambda operands, _a, _s: failing(_signed_qr, operands[0]),
-        lowering=Decompose(_decompose_qr),
+        lowering=Decompose(_decompose_qr, lambda _: "qr"),
         constraints=(
             "the element type of `a` is floating-point.",
             "`a` is a matrix.",

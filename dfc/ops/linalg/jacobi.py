@@ -1,5 +1,7 @@
 """Jacobi's method: eigh of symmetric matrices and svd of tall ones, by rotations of pairs of rows or columns.
 
+This is what targets without routines run, graphics processors say: all pairs of a step at once.
+
 The pairs of one step are disjoint and are turned together: in round r of a sweep, i meets the j with i + j = r modulo
 the odd number of players, as in a tournament. A sweep costs n^3 operations; four to eight are usual, `SWEEPS` the most.
 """
@@ -216,7 +218,7 @@ register_stacked(
         parameters=(Parameter("a"),),
         infer=_infer_eigh,
         evaluate=lambda operands, _a, _s: failing(_numpy_eigh, operands[0]),
-        lowering=Decompose(_decompose_eigh),
+        lowering=Decompose(_decompose_eigh, lambda _: "eigh"),
         constraints=("the element type of `a` is floating-point.", "`a` is a square matrix."),
         gradient=_gradient_eigh,
         samples=lambda: [
@@ -335,8 +337,8 @@ register_stacked(
         family="product",
         summary=(
             "`let u, s, vt = svd(a)`: u @ diag(s) @ vt = a with orthonormal columns of u and rows of vt, s descending; "
-            "the largest element of each row of vt (of a wide `a`, of each column of u) is positive. NaN where an s is "
-            "0. Slopes of u and vt need s that differ."
+            "the largest element of each row of vt (of a wide `a`, of each column of u) is positive. Where an s is 0, "
+            "its column of u is arbitrary or NaN. Slopes of u and vt need s that differ."
         ),
         signature=(
             "fn svd[T: float, ..S, M, N, K](a: T[..S, M, N]) -> (u: T[..S, M, K], s: T[..S, K], vt: T[..S, K, N])"
@@ -344,7 +346,7 @@ register_stacked(
         parameters=(Parameter("a"),),
         infer=_infer_svd,
         evaluate=lambda operands, _a, _s: failing(_numpy_svd, operands[0]),
-        lowering=Decompose(_decompose_svd),
+        lowering=Decompose(_decompose_svd, lambda _: "svd"),
         constraints=(
             "the element type of `a` is floating-point.",
             "`a` is a matrix.",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dfc.ir.dims import ONE
 from dfc.ir.graph import Node
-from dfc.ops.rules.costs import product
+from dfc.ops.rules.costs import Cost, SizeOf, elements, product
 from dfc.ops.rules.degrees import MaybeDegree, Sizes, more, times
 from dfc.ops.rules.filling import ADDED
 from dfc.ops.rules.op_rules import DEFAULTS, OpRules
@@ -88,3 +88,9 @@ def _product_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) ->
 MATMUL = replace(DEFAULTS, sharding=_matmul, degree=_product_degree, cost=product, filling=ADDED)
 PRODUCT = OpRules(cost=product)
 """For what `expand` makes a matrix product of."""
+
+
+def factorisation(node: Node, size_of: SizeOf) -> Cost:
+    """Each element of a matrix takes part about once for each column."""
+    a = node.operands[0]
+    return Cost(operations=2.0 * elements(a, size_of) * size_of(a.tensor.shape[-1]))

@@ -161,7 +161,7 @@ register_stacked(
         parameters=(Parameter("a"), Parameter("b")),
         infer=_infer,
         evaluate=_evaluate,
-        lowering=Decompose(_decompose),
+        lowering=Decompose(_decompose, lambda _: "solve"),
         constraints=(
             "the element types are equal and floating-point.",
             "`a` is a square matrix.",

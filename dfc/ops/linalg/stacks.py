@@ -21,6 +21,7 @@ from dfc.ops.attributes import AxisAttributes
 from dfc.ops.broadcasting import same_shape
 from dfc.ops.builder import Builder
 from dfc.ops.control.regions import count_loop
+from dfc.ops.linalg.rules import factorisation
 from dfc.ops.record import Array, Decompose, OpError, OpRecord, Sample, Sizes
 from dfc.ops.registry import register
 
@@ -30,8 +31,8 @@ MATRIX = 2
 FIRST = AxisAttributes(0)
 
 
-def register_stacked(record: OpRecord) -> OpRecord:
-    """Registers the record for stacks of matrices."""
+def register_stacked(record: OpRecord, *, rewrites_stacks: bool = False) -> OpRecord:
+    """Registers the record for stacks of matrices; `rewrites_stacks`: what it is made of takes whole stacks."""
     lowering = record.lowering
     assert isinstance(lowering, Decompose)
     several = len([p for p in record.parameters if p.kind == "tensor"]) > 1
@@ -44,7 +45,7 @@ def register_stacked(record: OpRecord) -> OpRecord:
         return _evaluate(record, operands, attributes, sizes)
 
     def rewrite(b: Builder, node: Node) -> Sequence[Value]:
-        return _decompose(lowering.rewrite, b, node)
+        return lowering.rewrite(b, node) if rewrites_stacks else _decompose(lowering.rewrite, b, node)
 
     def gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
         return _gradient(record, b, node, cotangents)
@@ -59,10 +60,11 @@ def register_stacked(record: OpRecord) -> OpRecord:
             constraints=(*record.constraints, *matching),
             infer=infer,
             evaluate=evaluate,
-            lowering=Decompose(rewrite),
-            gradient=gradient,
+            lowering=Decompose(rewrite, lowering.routine),
+            gradient=None if record.gradient is None else gradient,
             samples=lambda: _samples(record),
             demands=demands,
+            rules=replace(record.rules, cost=factorisation),
         )
     )
 

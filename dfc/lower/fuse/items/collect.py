@@ -59,6 +59,7 @@ from dfc.ops.attributes import (
 )
 from dfc.ops.effects.effects import is_host_call
 from dfc.ops.record import Reduce, Scan
+from dfc.ops.routines import routine_of
 
 User = Node | Item
 
@@ -172,8 +173,8 @@ class _Collector:
                 self._scatter(position, node)
             case "if" | "while" | "for" | "assert" | "range" | "checkpoint_save" | "checkpoint_restore":
                 self._step(position, node)
-            case _ if is_host_call(node):
-                self._host_call(position, node)
+            case _ if is_host_call(node) or routine_of(node) is not None:
+                self._call(position, node)
             case _:
                 self._reduce(position, node)
 
@@ -334,8 +335,8 @@ class _Collector:
         order = at(position, STEP)
         self._add(StepItem(order, node.name, node.span, node, used, reads, frozenset(writes)), *used)
 
-    def _host_call(self, position: int, node: Node) -> None:
-        """What the run side gives has memory of its own."""
+    def _call(self, position: int, node: Node) -> None:
+        """What the run side or a routine gives has memory of its own."""
         writes = frozenset(self._own(value).storage for value in node.results if is_tensor(value))
         used = step_operands(node)
         order = at(position, STEP)

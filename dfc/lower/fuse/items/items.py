@@ -157,8 +157,8 @@ class StoreItem(_Item):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepItem(_Item):
-    """A node that is no kernel. `used` has to be in memory before it; `reads` and `writes` are memory that changes.
-    `store` is what an effect that stands alone does under its lock."""
+    """A node that is no kernel of loops or products. `used` has to be in memory before it; `reads` and `writes` are
+    memory that changes. `store` is what an effect that stands alone does under its lock."""
 
     node: Node
     used: tuple[Value, ...] = ()

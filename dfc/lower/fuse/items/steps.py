@@ -8,6 +8,7 @@ from dfc.ir.types import TensorType
 from dfc.ir.walk import nodes
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
 from dfc.ops.effects.effects import is_host_call
+from dfc.ops.routines import routine_of
 
 
 def is_tensor(value: Value) -> bool:
@@ -15,7 +16,8 @@ def is_tensor(value: Value) -> bool:
 
 
 def step_operands(node: Node) -> tuple[Value, ...]:
-    """What a step itself looks at: numbers that control it, and all operands of a call of the run side; carried values
+    """What a step itself looks at: numbers that control it, and all operands of a call of the run side or of a
+    routine; carried values
     were stored before it."""
     match node.op:
         case "if" | "for":
@@ -23,7 +25,8 @@ def step_operands(node: Node) -> tuple[Value, ...]:
         case "assert" | "range":
             return node.operands[:1]
         case _:
-            return tuple(filter(is_tensor, node.operands)) if is_host_call(node) else ()
+            takes_all = is_host_call(node) or routine_of(node) is not None
+            return tuple(filter(is_tensor, node.operands)) if takes_all else ()
 
 
 def state_effects(node: Node) -> list[tuple[str, bool]]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.kernels.body import Affine
-from dfc.kernels.form import ContractKernel, RowBlockKernel
+from dfc.kernels.form import ContractKernel, RoutineKernel, RowBlockKernel
 from dfc.kernels.row_blocks import Rows, along_rows
 from dfc.lower.fuse.fused import FusedKernel
 from dfc.lower.fuse.rows.runs import RunUses
@@ -89,5 +89,8 @@ def _step(part: FusedKernel, rows: tuple[Dim, ...], panels: tuple[int, ...], ste
     kernel = part.kernel
     key = id(kernel), rows, panels
     if key not in steps:
-        steps[key] = kernel, None if isinstance(kernel, RowBlockKernel) else along_rows(kernel, rows, panels)
+        steps[key] = (
+            kernel,
+            None if isinstance(kernel, RowBlockKernel | RoutineKernel) else along_rows(kernel, rows, panels),
+        )
     return steps[key][1]

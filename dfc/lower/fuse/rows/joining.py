@@ -16,7 +16,8 @@ from dfc.diagnostics.source import Span
 from dfc.ir.dims import product
 from dfc.ir.dtypes import U8
 from dfc.kernels.body import Apply, Instruction, Philox
-from dfc.kernels.form import ContractKernel, Kernel, Operand, RowBlockKernel, RowStep
+from dfc.kernels.form import ContractKernel, Kernel, Operand, RoutineKernel, RowBlockKernel, RowStep
+from dfc.kernels.routines import routine_work
 from dfc.kernels.row_blocks import PANEL_BYTES, overflow_bytes, padded, row_bytes, with_panels
 from dfc.lower.fuse.fused import FusedKernel
 from dfc.lower.fuse.items.cost import Decision, Work, assumed, moved
@@ -138,6 +139,8 @@ def _work(kernel: Kernel) -> int:
     """Operations of a kernel, by their weights."""
     if isinstance(kernel, ContractKernel):
         return assumed(product(axis.extent for axis in kernel.axes)) // PRODUCTS
+    if isinstance(kernel, RoutineKernel):
+        return assumed(routine_work(kernel))
     if isinstance(kernel, RowBlockKernel):
         return sum(_work(step.kernel) for step in kernel.steps)
     total = 0

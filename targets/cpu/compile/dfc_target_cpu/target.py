@@ -9,7 +9,7 @@ from dfc.bundle.constants import lay_out_constants
 from dfc.bundle.target import CodeImage, Lowered
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.options import TargetOptions, unknown_variant
-from dfc.kernels.form import ROW_BLOCKS, Kernel
+from dfc.kernels.form import ROUTINE, ROW_BLOCKS, Kernel
 from dfc.kernels.program import Program
 from dfc_driver_cpu.context import ABI_VERSION
 from dfc_runtime.errors import UnsupportedError
@@ -26,7 +26,7 @@ class CpuTarget:
     """The compile half of the target `cpu`."""
 
     name = "cpu"
-    forms = frozenset({ROW_BLOCKS})
+    forms = frozenset({ROW_BLOCKS, ROUTINE})
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Machine code for every entry."""

@@ -11,7 +11,18 @@ from tests.support.building import codes, graph_of, result, run
 from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import evaluate_sample
 
-NAMES = ("inverse", "determinant", "log_determinant", "solve", "triangular_solve", "cholesky", "qr", "eigh", "svd")
+NAMES = (
+    "inverse",
+    "pivots",
+    "determinant",
+    "log_determinant",
+    "solve",
+    "triangular_solve",
+    "cholesky",
+    "qr",
+    "eigh",
+    "svd",
+)
 
 
 def stacks() -> list[object]:

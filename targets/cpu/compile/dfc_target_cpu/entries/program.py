@@ -10,7 +10,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.access import written_operands
 from dfc.kernels.contractions import as_product, kernel_faults
 from dfc.kernels.errors import CodeGenerationError
-from dfc.kernels.form import ContractKernel, Kernel, RowBlockKernel
+from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel
 from dfc.kernels.program import Program, lock_order
 from dfc.kernels.programs.interruption import Polling, plan_polling
 from dfc.kernels.programs.outline import AnyStep, EntryLayout, Outlined, frame_words, lay_out, outlined_in
@@ -25,6 +25,8 @@ from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.contraction import lower_contraction, product_workspace_bytes
 from dfc_target_cpu.product.gemm_library import gemm_library
 from dfc_target_cpu.product.row_blocks import lower_row_blocks, row_block_elements, row_block_workspace_bytes
+from dfc_target_cpu.routines.launch import lower_routine, routine_workspace_bytes
+from dfc_target_cpu.routines.library import ELEMENT, routine_library
 from dfc_target_cpu.windows.library import libraries
 from dfc_target_cpu.windows.plans import aligned, packed_bytes, planned_windows, windows_workspace_bytes
 
@@ -65,7 +67,9 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     direct = {kernel for kernel, _, _ in planned}
     others = [kernel for kernel in program.kernels if kernel not in direct]
     elements = product_elements(others)
+    routines = sorted({kernel.name for kernel in others if isinstance(kernel, RoutineKernel)})
     plain = [*([gemm_library(machine, elements)] if elements else []), *libraries(machine, planned)]
+    plain += [routine_library(machine, name) for name in routines]
     windows = (windows_workspace_bytes(kernel, plan, element, machine) for kernel, plan, element in planned)
     workspace = max((workspace_bytes(others, machine), *windows))
     texts, launches = [module.text(), *kernels.launches], list(kernels.launches.values())
@@ -83,6 +87,7 @@ def product_elements(kernels: Sequence[Kernel]) -> tuple[str, ...]:
     elements = {one.element for one in products if one is not None}
     for kernel in kernels:
         elements.update(row_block_elements(kernel) if isinstance(kernel, RowBlockKernel) else ())
+        elements.update((ELEMENT,) if isinstance(kernel, RoutineKernel) else ())
     return tuple(sorted(elements))
 
 
@@ -90,7 +95,8 @@ def workspace_bytes(kernels: Sequence[Kernel], machine: Machine) -> int:
     """Scratch memory of each part of a kernel."""
     products = [product_workspace_bytes(machine, element) for element in product_elements(kernels)]
     blocks = [row_block_workspace_bytes(machine, one) for one in kernels if isinstance(one, RowBlockKernel)]
-    return max([0, *products, *blocks])
+    routines = [routine_workspace_bytes(machine) for one in kernels if isinstance(one, RoutineKernel)]
+    return max([0, *products, *blocks, *routines])
 
 
 class KernelTexts:
@@ -107,6 +113,9 @@ class KernelTexts:
         if isinstance(kernel, RowBlockKernel):
             written = frozenset(n for n, operand in enumerate(kernel.operands) if operand.access != "read")
             return Launchable(self._launch(lambda part: lower_row_blocks(part, kernel, 0)), None, faults, written)
+        if isinstance(kernel, RoutineKernel):
+            written = frozenset(n for n, operand in enumerate(kernel.operands) if operand.access != "read")
+            return Launchable(self._launch(lambda part: lower_routine(part, kernel, 0)), None, faults, written)
         if isinstance(kernel, ContractKernel):
             written = frozenset(store.operand for store in kernel.stores)
             return Launchable(self._launch(lambda part: lower_contraction(part, kernel, 0)), None, faults, written)
