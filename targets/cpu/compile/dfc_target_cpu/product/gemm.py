@@ -14,6 +14,7 @@ from dfc_target_cpu.product.gemm_dot import dot_heights, dot_rows, swapped_epilo
 from dfc_target_cpu.product.gemm_pack import pack_any, pack_columns, pack_rows
 from dfc_target_cpu.product.gemm_pack_left import pack_left_columns, pack_left_rows
 from dfc_target_cpu.product.gemm_shape import GemmShape
+from dfc_target_cpu.product.gemm_stream import stream_row
 
 GEMM_PARAMETERS = (
     Parameter("ptr", "frame"),
@@ -106,6 +107,12 @@ class _Driver:
         self._dots(row0, row1, column0, column1)
         f.branch(done)
         f.begin(tiles)
+        streams, tiled = f.label("streams"), f.label("tiled")
+        f.branch_if(self._is_streamed(rows, columns), streams, tiled)
+        f.begin(streams)
+        self._stream(row0, column0, columns)
+        f.branch(done)
+        f.begin(tiled)
         left, right = self._packs(rows, columns, contiguous)
         at_once, in_blocks = f.label("at.once"), f.label("in.blocks")
         f.branch_if(self._is_packed_at_once(rows, columns, right), at_once, in_blocks)
@@ -139,6 +146,20 @@ class _Driver:
                 operands = [a, arg("a_rs"), b, arg("b_cs"), c, arg("c_rs"), arg("k"), columns, arg("accumulate")]
                 f.call(dot_rows(self.module, self.shape, height), "void", operands)
         self._finish(TRUE, row0, f.sub(row1, row0), column0, columns)
+
+    def _is_streamed(self, rows: Value, columns: Value) -> Value:
+        """Whether B goes by once, row after row, for a single row."""
+        f, arg = self.f, self.f.argument
+        lies = f.bit_and(f.icmp("eq", rows, i64(1)), f.icmp("eq", arg("b_cs"), i64(1)))
+        return f.bit_and(lies, f.icmp("sge", columns, i64(self.shape.lanes)))
+
+    def _stream(self, row: Value, column0: Value, columns: Value) -> None:
+        f, arg, element = self.f, self.f.argument, self.shape.element
+        a, b = f.gep(element, arg("a"), f.mul(row, arg("a_rs"))), f.gep(element, arg("b"), column0)
+        c = f.gep(element, arg("c"), f.add(f.mul(row, arg("c_rs")), column0))
+        operands = [a, arg("a_cs"), b, arg("b_rs"), c, arg("k"), columns, arg("accumulate")]
+        f.call(stream_row(self.module, self.shape), "void", operands)
+        self._finish(TRUE, row, i64(1), column0, columns)
 
     def _part(self) -> tuple[Value, Value, Value, Value]:
         """Rows are shared out when there are enough of them for full tiles, else columns; in twos, in vectors. What is

@@ -13,7 +13,7 @@ from tests.support.cpu_gemm import GemmCode
 
 VARIANTS = [(machine.name, element) for machine in runnable_machines() for element in ("float", "double")]
 SIZES = [(1, 1, 1), (1, 100, 64), (2, 33, 5), (3, 5, 7), (8, 48, 16), (9, 49, 17), (50, 100, 300), (100, 10, 100)]
-SIZES += [(7, 16, 3), (33, 37, 1500), (64, 1000, 40), (130, 3, 9)]
+SIZES += [(1, 2100, 21), (7, 16, 3), (33, 37, 1500), (64, 1000, 40), (130, 3, 9)]
 LAYOUTS = ["rows", "columns", "strided"]
 
 
@@ -98,13 +98,25 @@ def test_packed_factors_give_the_bits_of_those_read_in_place(machine: str, eleme
 @pytest.mark.parametrize("machine, element", VARIANTS)
 def test_a_row_has_the_same_bits_in_any_batch(machine: str, element: str):
     gemm = code(machine, element)
-    a, b = matrix(40, 300, "rows", gemm.dtype, 5), matrix(300, 70, "rows", gemm.dtype, 6)
-    whole = np.zeros((40, 70), gemm.dtype)
-    gemm.part(a, b, whole)
-    for rows in (1, 3, 7, 24):
-        some = np.zeros((rows, 70), gemm.dtype)
-        gemm.part(a[:rows], b, some)
-        np.testing.assert_array_equal(some, whole[:rows])
+    for n, k in ((70, 300), (2060, 21), (40, 5)):
+        a, b = matrix(40, k, "rows", gemm.dtype, 5), matrix(k, n, "rows", gemm.dtype, 6)
+        whole = np.zeros((40, n), gemm.dtype)
+        gemm.part(a, b, whole)
+        for rows in (1, 3, 7, 24):
+            some = np.zeros((rows, n), gemm.dtype)
+            gemm.part(a[:rows], b, some)
+            np.testing.assert_array_equal(some, whole[:rows])
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
+def test_a_single_row_adds_to_what_is_there_in_the_order_of_a_tile(machine: str, element: str):
+    gemm = code(machine, element)
+    for k in (1, 7, 8, 21):
+        a, b = matrix(2, k, "columns", gemm.dtype, 5), matrix(k, 45, "rows", gemm.dtype, 6)
+        whole, single = np.ones((2, 45), gemm.dtype), np.ones((2, 45), gemm.dtype)
+        gemm.part(a, b, whole, accumulate=True)
+        gemm.part(a[1:], b, single[1:], accumulate=True)
+        np.testing.assert_array_equal(single[1], whole[1])
 
 
 @pytest.mark.parametrize("machine, element", VARIANTS)
