@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.kernels.body import Affine
-from dfc.kernels.form import ContractKernel, RoutineKernel, RowBlockKernel
+from dfc.kernels.direct.geometry import windows
+from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel
 from dfc.kernels.row_blocks import Rows, along_rows
 from dfc.lower.fuse.fused import FusedKernel
 from dfc.lower.fuse.rows.runs import RunUses
@@ -85,12 +86,17 @@ def _members(
     return dict(sorted(members.items())), set()
 
 
+def _is_convolution(kernel: Kernel) -> bool:
+    """Whether a kernel sums over windows of several elements, in sizes that are known: machines have loops of their own
+    for these, which read an element of the image once for many windows."""
+    seen = windows(kernel) if isinstance(kernel, ContractKernel) else None
+    return seen is not None and seen.vertical.size * seen.horizontal.size > 1
+
+
 def _step(part: FusedKernel, rows: tuple[Dim, ...], panels: tuple[int, ...], steps: Steps) -> Rows | None:
     kernel = part.kernel
     key = id(kernel), rows, panels
     if key not in steps:
-        steps[key] = (
-            kernel,
-            None if isinstance(kernel, RowBlockKernel | RoutineKernel) else along_rows(kernel, rows, panels),
-        )
+        is_whole = isinstance(kernel, RowBlockKernel | RoutineKernel)
+        steps[key] = kernel, None if is_whole or _is_convolution(kernel) else along_rows(kernel, rows, panels)
     return steps[key][1]
