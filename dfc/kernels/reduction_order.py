@@ -15,6 +15,7 @@ is the first operand.
 A kernel is done by *rows*, where neighbours along the row are neighbours in memory: then there are 64 accumulators,
 which are lanes of vectors of a processor, or threads of a warp. Or it is done by *columns*, where neighbouring outer
 points are: then each of them has one accumulator, and blocks are short, so that several threads may share a column.
+So are rows of a few elements, if those of neighbouring points lie one behind the other: they would leave lanes empty.
 Blocks bound how long one chain of additions is; parts are what threads of a processor, or blocks of a GPU, have to
 themselves. There are at most 1024 of these, of 8192 points at least (1024 in columns).
 
@@ -132,8 +133,25 @@ def _is_by_rows(order: KernelOrder) -> bool:
         return True
     if not any(stage.axes for stage in order.stages):
         return False
+    if _has_short_rows(order):
+        return False
     rows = sum(min((_misfit(stage, axis) for axis in stage.axes), default=0) for stage in order.stages)
     return rows <= min(order.outer_misfit(axis) for axis in order.outer)
+
+
+def _has_short_rows(order: KernelOrder) -> bool:
+    """Whether all rows have a few elements, and outer points that are neighbours read within a few from each other."""
+    folded = [one for one in order.stages if one.axes]
+    lengths = [one.points.constant for one in folded]
+    if any(length is None or length > _FEW for length in lengths):
+        return False
+    return any(all(_is_near(one, axis) for one in order.stages) for axis in order.outer)
+
+
+def _is_near(one: StageOrder, axis: int) -> bool:
+    """Whether neighbours along an outer axis read and write the same element or others within a few."""
+    steps = [None if access.lookups else access.coefficients[axis].constant for access in one.access.all()]
+    return all(step is not None and 0 <= step <= _FEW for step in steps)
 
 
 def _misfit(one: StageOrder, axis: int) -> int:

@@ -11,6 +11,7 @@ from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import BF16, F16, F32, F64, I64, DType
 from dfc.kernels.body import Apply, Reduced
 from dfc.kernels.form import LoopKernel, Reduction, Stage
+from dfc.kernels.reduction_order import kernel_order
 from tests.support.kernel_arrays import run_loops
 from tests.support.programs import KernelMaker, Runner
 from tests.targets.cpu.test_lower_reduce import reduction, softmax, whole
@@ -57,6 +58,28 @@ def test_rows_and_columns(dtype: DType, over: int) -> None:
         for number in range(len(runner.kernels)):
             out = np.zeros(shape[1 - over], I64.numpy if number == len(combines) else dtype.numpy)
             agree(runner, number, [numbers(dtype, shape), out], sizes, [shape, out.shape])
+
+
+def short_rows(dtype: DType, length: int) -> LoopKernel:
+    """Sums and products of rows of a known length, which lie one behind the other."""
+    k = KernelMaker(2, {1: length})
+    x = k.load(dtype, 0, 1)
+    fold = Stage((1,), k.take_body(), (Reduction("add", x, dtype), Reduction("mul", x, dtype)))
+    out = [k.store(k.body.append(Reduced(0, number), (), dtype), 0) for number in (0, 1)]
+    return k.loops(1, fold, Stage((), k.take_body(), (), tuple(out)))
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, I64], ids=str)
+def test_rows_of_few_elements_are_done_like_columns(dtype: DType) -> None:
+    lengths = (1, 2, 3, 4, 5)
+    kernels = [short_rows(dtype, length) for length in lengths]
+    assert [kernel_order(kernel).by_rows for kernel in kernels] == [False, False, False, False, True]
+    runner = Runner(kernels)
+    for number, length in enumerate(lengths):
+        for count in (0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 70):
+            shape, x = (count, length), numbers(dtype, (count, length))
+            out = [np.zeros(count, dtype.numpy) for _ in range(2)]
+            agree(runner, number, [x, *out], [count], [shape, (count,), (count,)])
 
 
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)

@@ -20,6 +20,9 @@ from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
 from dfc_target_cpu.llvm.values import constant, element_type, i64, lane_count, vector_type, zero
 from dfc_target_cpu.machine import Machine
 
+MOST_SHUFFLED = 8
+"""Lanes that lie up to so many elements apart are read with all that lies between."""
+
 
 @dataclass(slots=True)
 class EmissionSite:
@@ -220,6 +223,9 @@ class MemoryCode:
     ) -> Value:
         f = self.f
         base, offsets = location
+        step = access.coefficients[point.vector].constant if point.vector != NONE and not access.lookups else None
+        if mask is None and step is not None and 1 < step <= MOST_SHUFFLED:
+            return self._every_few(kind, base, step)
         if offsets is None and point.vector != NONE and access.coefficients[point.vector].constant == 0:
             offsets = constant(vector_type(point.lanes, "i64"), 0)
         if offsets is None:
@@ -232,6 +238,20 @@ class MemoryCode:
             mask = None
         on = constant(vector_type(point.lanes, "i1"), True) if mask is None else mask
         return f.gather(kind, self._pointers(access, base, offsets), on, zero(kind))
+
+    def _every_few(self, kind: str, base: Value, step: int) -> Value:
+        """Each `step`-th element: all vectors of the memory between the first and the last, and the lanes of them that
+        are asked for. The last vector ends with the last lane, so that nothing behind it is read."""
+        f, lanes, element = self.f, lane_count(kind), element_type(kind)
+        starts = [lanes * number for number in range(step - 1)] + [(lanes - 1) * (step - 1)]
+        first, *others = (f.load(kind, f.gep(element, base, i64(start))) for start in starts)
+        value, at = first, [min(lane * step, lanes - 1) for lane in range(lanes)]
+        for number, vector in enumerate(others, 1):
+            inside = [min(max(lane * step - starts[number], 0), lanes - 1) for lane in range(lanes)]
+            kept = [lane * step < lanes * number for lane in range(lanes)]
+            value = f.shuffle(value, vector, [at[n] if kept[n] else lanes + inside[n] for n in range(lanes)])
+            at = list(range(lanes))
+        return value
 
     def _pointers(self, access: Access, base: Value, offsets: Value) -> Value:
         kind = vector_type(lane_count(offsets.type), "ptr")

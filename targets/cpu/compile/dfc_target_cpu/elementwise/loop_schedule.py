@@ -24,6 +24,7 @@ from dfc.kernels.form import LoopKernel, Stage
 from dfc.kernels.levels import varying
 from dfc.kernels.reduction_order import ACCUMULATORS, KernelOrder, StageOrder, kernel_order
 from dfc.kernels.scan_order import SEGMENT, Scan, scan_order
+from dfc_target_cpu.elementwise.accesses import MOST_SHUFFLED
 from dfc_target_cpu.elementwise.types import register_bytes
 from dfc_target_cpu.machine import Machine
 
@@ -33,6 +34,8 @@ MOST_LANES, MOST_GATHERED_LANES = 64, 16
 _WIDE, _LIGHT, _HEAVY = 4, 8, 40
 _COPIES = 4
 _LONG_MAP = 1 << 14
+_SHORT_AXIS = 4
+"""An axis up to this length fills so few lanes that others are better, though their neighbours lie apart."""
 _SHORT_SCAN = 8
 """Rows of a scan up to this length have narrower vectors."""
 
@@ -149,7 +152,28 @@ def plan_loops(kernel: LoopKernel, machine: Machine, *, in_order: bool = False) 
 def _outer_vector(order: KernelOrder) -> int:
     """The outer axis to fill lanes with, or NONE where points in their order are better by themselves."""
     best = min(order.outer, key=lambda axis: (order.outer_misfit(axis), -order.outer.index(axis)), default=NONE)
-    return NONE if best == NONE or (order.kernel.ordered and order.outer_misfit(best) > 1) else best
+    if best == NONE or (order.kernel.ordered and order.outer_misfit(best) > 1):
+        return NONE
+    return _fuller(order, best) if _is_short(order.extents[best]) else best
+
+
+def _is_short(extent: Dim) -> bool:
+    return extent.constant is not None and extent.constant <= _SHORT_AXIS
+
+
+def _fuller(order: KernelOrder, short: int) -> int:
+    """Of a map whose best axis fills a few lanes, the last axis that fills more and stays near in memory, if any."""
+    if order.kernel.ordered or any(one.axes for one in order.stages):
+        return short
+    fitting = [axis for axis in order.outer if not _is_short(order.extents[axis]) and _is_near(order, axis)]
+    return fitting[-1] if fitting else short
+
+
+def _is_near(order: KernelOrder, axis: int) -> bool:
+    """Whether what neighbours along an axis read and write is the same or within a few elements."""
+    every = [one for access in order.access for one in access.all()]
+    steps = [None if one.lookups else one.coefficients[axis].constant for one in every]
+    return all(step is not None and 0 <= step <= MOST_SHUFFLED for step in steps)
 
 
 def _wide(order: KernelOrder, lanes: int, vector: int) -> int:

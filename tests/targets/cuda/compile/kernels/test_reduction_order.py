@@ -19,7 +19,7 @@ from tests.support.kernel_arrays import run_loops
 from tests.support.kernel_texts import run_text
 from tests.support.programs import KernelMaker
 from tests.targets.cpu.test_lower_reduce import reduction, softmax, whole
-from tests.targets.cpu.test_reduction_order import numbers
+from tests.targets.cpu.test_reduction_order import numbers, short_rows
 
 ROWS = [(2, length) for length in (0, 1, 7, 16, 63, 64, 65, 130)] + [(1, 600), (1, 8300)]
 COLUMNS = [(length, 2) for length in (0, 1, 63, 64, 65, 130)] + [(1100, 1)]
@@ -54,6 +54,13 @@ def test_rows_and_columns(dtype: DType) -> None:
             rows(combine, dtype, 1, shape)
         for shape in COLUMNS:
             rows(combine, dtype, 0, shape)
+
+
+def test_rows_of_few_elements() -> None:
+    for length in (2, 3, 5):
+        for count in (1, 33):
+            shape, out = (count, length), [np.zeros(count, np.float32) for _ in range(2)]
+            agree(short_rows(F32, length), [numbers(F32, shape), *out], [count], [shape, (count,), (count,)])
 
 
 def test_whole_arrays_by_one_block_and_by_several() -> None:
