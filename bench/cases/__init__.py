@@ -11,8 +11,10 @@ from bench.cases.elementary import ELEMENTARY
 from bench.cases.language import LANGUAGE
 from bench.cases.networks import CONVOLUTIONAL
 from bench.cases.products import FAMILY, PRODUCTS
+from bench.cases.scientific import SCIENTIFIC
 from bench.cases.sequences import SEQUENCES
 
-CASES: dict[str, Case] = {case.name: case for case in (*ELEMENTARY, *PRODUCTS, *SEQUENCES, *CONVOLUTIONAL, *LANGUAGE)}
+_GROUPS = (ELEMENTARY, PRODUCTS, SEQUENCES, CONVOLUTIONAL, LANGUAGE, SCIENTIFIC)
+CASES: dict[str, Case] = {case.name: case for group in _GROUPS for case in group}
 FAMILY_RATIO = {FAMILY: 1.1}
 """What the geometric mean of the ratios of a family of cases is to reach."""

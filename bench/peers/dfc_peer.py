@@ -158,6 +158,7 @@ KINDS: dict[str, Prepare] = {
     "attention_train": _gradients,
     "network_train": _training,
     "gpt_train": _adam,
+    **dict.fromkeys(("qr", "eigh", "svd", "nbody", "fft"), _gradients),
 }
 
 

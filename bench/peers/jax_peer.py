@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from bench.peers import jax_models
+from bench.peers import jax_models, jax_science
 from bench.peers.jax_support import arrays, constant, scores, unary
 from bench.peers.prepared import Prepare, Prepared, Request, forward, training
 
@@ -121,6 +121,7 @@ KINDS: dict[str, Callable[[Request], Prepared]] = {
     "heat": _heat,
     "product": _product,
     **jax_models.KINDS,
+    **jax_science.KINDS,
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.peers import numpy_science
 from bench.peers.prepared import Prepare, Prepared, Request, forward, training
 
 
@@ -164,6 +165,7 @@ KINDS: dict[str, Callable[[Request], Prepared]] = {
     "lstm": _lstm,
     "xf": _xf,
     "attention": _attention,
+    **numpy_science.KINDS,
 }
 
 

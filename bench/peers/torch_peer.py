@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from bench.peers import torch_models
+from bench.peers import torch_models, torch_science
 from bench.peers.prepared import Prepare, Prepared, Request, training
 from bench.peers.torch_support import Wrap, inference, tensors, unchanged
 
@@ -119,7 +119,7 @@ def _product(request: Request, wrap: Wrap) -> Prepared:
 
 
 Kind = Callable[[Request, Wrap], Prepared]
-EAGER_ONLY = {"while", "embed"}
+EAGER_ONLY = {"while", "embed", *torch_science.EAGER_ONLY}
 """What torch.compile adds nothing to: it would unroll a loop of a million rounds, or has one operation to call."""
 
 KINDS: dict[str, Kind] = {
@@ -134,6 +134,7 @@ KINDS: dict[str, Kind] = {
     "heat": _heat,
     "product": _product,
     **torch_models.KINDS,
+    **torch_science.KINDS,
 }
 
 

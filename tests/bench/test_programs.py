@@ -27,6 +27,7 @@ COUNTS = {
 COMPARED = [
     "mlp_train", "embed", "eltwise", "softmax", "layernorm", "heat", "matmul", "matmul_nt", "matmul_tn",
     "matmul_batched", "matmul_batched_odd", "lstm", "xf", "attention_1024",
+    "solve_batched", "eigh", "svd", "nbody", "fft",
 ]  # fmt: skip
 
 
