@@ -16,6 +16,7 @@ from dfc.kernels.program import EntryProgram, Program
 from dfc.lower.buffers.finish import Buffers, Finisher
 from dfc.lower.buffers.inplace import share
 from dfc.lower.buffers.liveness import lifetimes
+from dfc.lower.buffers.offsets import bind_offsets
 from dfc.lower.buffers.slots import plan
 from dfc.lower.schedule.schedule import Scheduled, ScheduledEntry
 
@@ -25,6 +26,7 @@ def assign_buffers(scheduled: Scheduled, *, in_place: bool = True) -> Program:
     program = replace(scheduled.tables, kernels=[], entries=[])
     finisher = Finisher(program, in_place)
     program.entries = [_entry(finisher, each) for each in scheduled.entries]
+    bind_offsets(program)
     return program
 
 
