@@ -30,6 +30,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.control.earlier_iterations import ambiguous_gradients
 from dfc.ops.sizes.equality import sizes_compared
 from dfc.transforms.autodiff.expose import expose_block, zeros
+from dfc.transforms.autodiff.nesting import Nesting, nesting
 from dfc.transforms.autodiff.reverse import Cotangents, carries_gradient, one, summed
 from dfc.transforms.autodiff.reverse_loops import LoopReverse
 from dfc.transforms.autodiff.split_iterations import split_block
@@ -60,9 +61,11 @@ def autodiff_block(block: Block, *, shared: bool = False) -> Block:
 
 @dataclass(slots=True)
 class _Scope:
-    """One block on its way: for which variables a loss is differentiated in it, and the passes that were made."""
+    """One block on its way: for which variables a loss is differentiated in it, how its gradients are nested, and the
+    passes that were made."""
 
     reads: Mapping[Value, Sequence[Value]]
+    nesting: Nesting
     passes: dict[Value, tuple[_Plan, Cotangents]] = field(default_factory=dict["Value", "tuple[_Plan, Cotangents]"])
 
 
@@ -79,7 +82,7 @@ class _Expand(Pass):
             if node.op == "grad":
                 loss, *targets = node.operands
                 reads.setdefault(loss, []).extend(each for each in targets if producer(each, "read"))
-        self._scopes.append(_Scope(reads))
+        self._scopes.append(_Scope(reads, nesting(block)))
 
     def leave(self, block: Block) -> None:
         self._scopes.pop()
@@ -89,6 +92,7 @@ class _Expand(Pass):
         if site.node.op == "grad":
             loss, *targets = site.operands
             results = self._gradients(site, loss, targets)
+            self._scopes[-1].nesting.add(site.node, len(site.output) - start)
         elif site.node.op == "jacobian":
             results = [self._jacobian(site, *site.operands)]
         else:
