@@ -34,7 +34,8 @@ from dfc_target_cpu.windows.plans import aligned, packed_bytes, planned_windows,
 @dataclass(slots=True)
 class LoweredText:
     """Module texts of one variant, and what the driver must know. The first text has the entries; behind it
-    is one for each kernel, the same in all programs that have it; `launches` are the names by which they are called."""
+    is one for each kernel, the same in all programs that have it; `launches` are the names by which they are called.
+    Then come those of routines. `libraries` are texts that need no optimiser."""
 
     texts: list[str]
     launches: list[str]
@@ -69,10 +70,10 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     elements = product_elements(others)
     routines = sorted({kernel.name for kernel in others if isinstance(kernel, RoutineKernel)})
     plain = [*([gemm_library(machine, elements)] if elements else []), *libraries(machine, planned)]
-    plain += [routine_library(machine, name) for name in routines]
     windows = (windows_workspace_bytes(kernel, plan, element, machine) for kernel, plan, element in planned)
     workspace = max((workspace_bytes(others, machine), *windows))
     texts, launches = [module.text(), *kernels.launches], list(kernels.launches.values())
+    texts += [routine_library(machine, name) for name in routines]
     return LoweredText(texts, launches, plain, symbols, lowering.spill_bytes, workspace, polling)
 
 

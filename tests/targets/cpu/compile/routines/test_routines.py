@@ -12,6 +12,7 @@ from dfc.driver.pipeline import optimise
 from dfc.kernels.form import ROUTINE, RoutineKernel
 from dfc.kernels.routines import BLOCK, ROUTINES
 from dfc.lower.program import lower_graph
+from dfc_target_cpu.entries.program import lower_program
 from dfc_target_cpu.machine import MACHINES, detect_host
 from tests.support.building import graph_of, run
 from tests.support.native_run import NativeRun
@@ -98,6 +99,16 @@ def has_positive_largest(x: Any) -> bool:
 def definite(n: int) -> Any:
     x = matrices(n, n)
     return x @ turned(x) + n * np.eye(n)
+
+
+def test_routines_are_compiled_apart_and_by_the_optimiser() -> None:
+    """Their text keeps what changes in memory, which the optimiser puts into registers."""
+    program = lower_graph(optimise(graph_of(TEXT)), forms=[ROUTINE])
+    lowered = lower_program(program, MACHINES["x86-64-v3"], [])
+    for name in ROUTINES:
+        holders = [text for text in lowered.texts if f"define hidden void @routine_{name}(" in text]
+        assert len(holders) == 1 and "alloca" in holders[0], name
+    assert not any("@routine_" in text for text in lowered.libraries)
 
 
 @pytest.mark.parametrize("isa", few(available(), 2))
