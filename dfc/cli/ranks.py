@@ -124,7 +124,16 @@ def as_rank(body: Callable[[MPI.Intracomm, SupervisorLink], int]) -> int:
     if records.is_interrupted or code not in (0, *STOPPED):
         until_read()
         comm.Abort(code)
+    _leave_together(comm)
     return code
+
+
+def _leave_together(comm: MPI.Intracomm) -> None:
+    """Waits until all have told how they ended: a launcher ends the others as soon as one has ended with the code of a
+    signal, rank 0 too, which may be about to say that it has saved."""
+    everyone = comm.Ibarrier()
+    while not everyone.Test():
+        time.sleep(0.001)
 
 
 def _reported(records: SupervisorLink, work: Callable[[], int]) -> int:

@@ -17,7 +17,7 @@ from dfc_runtime.checkpoints import store
 from dfc_runtime.distributed.launch import processes
 from dfc_runtime.distributed.launch.supervisor import permissions
 from tests.mpi.test_run_command import FEEDS, WITHIN, _of, _start, _wait, digest, new, prepared, train
-from tests.support.mpi import ROOT
+from tests.support.mpi import ROOT, run_ranks
 from tests.support.sweeping import few
 
 pytestmark = [pytest.mark.timeout(2 * WITHIN)]
@@ -134,3 +134,23 @@ def test_under_a_plain_launcher_a_signal_to_any_rank_reaches_the_one_that_decide
     assert process.returncode == 143, err
     assert ", stopped by a signal" in out
     assert _saved_steps(saved) > 50
+
+
+def test_a_rank_that_was_signalled_does_not_end_before_rank_0_has_finished() -> None:
+    """A launcher ends all ranks when one ends with the code of a signal."""
+    text = """
+    import os, signal, sys, time
+    from dfc.cli.ranks import as_rank
+
+    def body(comm, records):
+        if comm.rank:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return 0
+        time.sleep(1)  # as if it saved
+        print("saved", flush=True)
+        return 143
+
+    sys.exit(as_rank(body))
+    """
+    ended = run_ranks(2, text, check=False)
+    assert (ended.code, ended.out) == (143, ["saved\n", ""])
