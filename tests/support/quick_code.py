@@ -1,9 +1,10 @@
 """Native code made in a quarter of the time, for tests in which it is only a means.
 
 LLVM takes a third of the whole suite's time, most of it to choose instructions and registers. Here it does so at its
-lowest level. The text that it gets is the same, and no level may change a bit of what floating-point instructions
-compute; code is larger and slower. Tests of the machine code itself, of the target for processors, of `bench`, and all
-processes that tests start have that of the product.
+lowest level, and nothing is optimised before: on what is left to choose, that would take as long as the choice. The
+text that it gets is the same, and no level may change a bit of what floating-point instructions compute; code is larger
+and slower. Tests of the machine code itself, of the target for processors, of `bench`, and all processes that tests
+start have that of the product.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from dfc_target_cpu.machine import Machine
 def quick_code() -> Iterator[None]:
     """What is compiled within is kept apart from what is compiled without."""
     identity = compiler.identity()
-    with mock.patch.multiple(compiler, _target_machine=_machine, identity=lambda: digest(identity, "quick")):
+    changes = {"_target_machine": _machine, "_optimise": _leave, "identity": lambda: digest(identity, "quick")}
+    with mock.patch.multiple(compiler, **changes):
         objects.KEPT.clear()
         yield
     objects.KEPT.clear()
@@ -38,3 +40,7 @@ def _machine(machine: Machine) -> llvm.TargetMachine:
     target = llvm.Target.from_triple(machine.triple)
     names = {"cpu": machine.llvm_cpu, "features": machine.llvm_features}
     return target.create_target_machine(**names, opt=0, reloc="pic", codemodel="small")
+
+
+def _leave(_module: llvm.ModuleRef, _target: llvm.TargetMachine, _speed_level: int) -> None:
+    """The text as it is."""
