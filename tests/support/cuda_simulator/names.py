@@ -6,7 +6,8 @@ Guarantees that each name means here what `dfc.kernels.primitives` and `dfc.kern
 from __future__ import annotations
 
 import linecache
-from functools import cache
+from functools import cache, lru_cache
+from types import CodeType, FunctionType
 from typing import Any
 
 from dfc.lower.legalise.library import library
@@ -17,12 +18,19 @@ from tests.support.cuda_simulator.primitives import arithmetic, primitives
 
 def define(source: str, file: str, names: dict[str, Any]) -> None:
     """Adds the functions of a text to the names that they use. `file` is what tracebacks and messages call the text."""
+    codes = _checked(source, file, frozenset(names))
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names |= {code.co_name: FunctionType(code, names, code.co_name) for code in codes}
+
+
+@lru_cache(128)
+def _checked(source: str, file: str, outside: frozenset[str]) -> tuple[CodeType, ...]:
+    """The code of each function; more than half of all texts are run several times, on other arrays or schedules."""
     definitions = parse(source)
-    known = {*names, *(definition.name for definition in definitions)}
+    known = {*outside, *(definition.name for definition in definitions)}
     for definition in definitions:
         check(definition, known)
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    names |= functions(definitions, file, names)
+    return tuple(function.__code__ for function in functions(definitions, file, {}).values())
 
 
 @cache
