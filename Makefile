@@ -43,7 +43,8 @@ test: $(STAMP)  ## Style, types and all tests
 	$(MAKE) --no-print-directory --jobs 2 tests types style simulated
 
 # Three workers on two cores: tests of ranks and deadlines wait, others run meanwhile. Each begins with a third of all
-# tests, in order, and takes over of what is left from others: those of one module share its fixtures, and what is loaded.
+# tests, in order, the first with those that wait (tests/conftest.py), and takes over of what is left from others: those
+# of one module share its fixtures, and what is loaded.
 tests: $(STAMP)
 	$(BIN)/pytest -q -n 3 --dist worksteal --durations 20 --durations-min 1
 

@@ -57,13 +57,21 @@ def pytest_collection_finish() -> None:
 
 
 LONGEST = 1000
+WAITING = ("tests/mpi/", "tests/runtime/distributed/launch/", "tests/runtime/calls/test_interrupting.py")
+"""Tests of processes that start, wait for each other, sleep, and are killed."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test's name is kept a dozen times in each worker: no text of megabytes is part of it."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test's name is kept a dozen times in each worker: no text of megabytes is part of it.
+
+    Of several workers the first begins with the tests that wait, one after the other, while the rest have the
+    processors. Where they come late, all workers wait at the same time, for more than a minute.
+    """
     long = [item.name for item in items if len(item.name) > LONGEST]
     if long:
         raise pytest.UsageError(f"the name of a test has over {LONGEST} characters, give it an id: {long[0][:100]}...")
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
 
 
 @pytest.fixture(autouse=True, scope="session")
