@@ -49,11 +49,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(os.environ["DFC_CACHE"], ignore_errors=True)
 
 
+def pytest_collection() -> None:
+    """Nothing of what is collected becomes garbage, so that to look for it is a fifth of the collection for nothing."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """What has been collected stays until the end. If it counted, Python would look for dead cycles (graphs, and the
     arrays that they hold) only when there are a quarter as many objects as that, and look through all of it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 LONGEST = 1000
@@ -84,6 +90,8 @@ def compilers() -> Iterator[None]:
 TESTS = Path(__file__).resolve().parent
 QUICK = ("dfc/", "mpi/", "runtime/", "targets/cuda/", "samples/test_on_many_ranks.py")
 """Tests for which native code is a means. The gate runs them with that of the product."""
+SELECTED_QUICKLY = ("targets/cpu/test_ops.py",)
+"""Tests of what the target writes and what LLVM makes of it, for which only the choice of instructions is a means."""
 BYTES = ("dfc/bundle/test_writing.py", "dfc/cli/test_compile_command.py")
 """But these compare bundles with those of other processes."""
 
@@ -92,10 +100,10 @@ BYTES = ("dfc/bundle/test_writing.py", "dfc/cli/test_compile_command.py")
 def native_code(request: pytest.FixtureRequest) -> Iterator[None]:
     """Before all other fixtures of a module, so that they compile as its tests do."""
     name = request.path.relative_to(TESTS).as_posix()
-    if WHOLE or name in BYTES or not name.startswith(QUICK):
+    if WHOLE or name in BYTES or not name.startswith((*QUICK, *SELECTED_QUICKLY)):
         yield
         return
-    with quick_code():
+    with quick_code(optimised=name.startswith(SELECTED_QUICKLY)):
         yield
 
 

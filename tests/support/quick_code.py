@@ -1,10 +1,10 @@
 """Native code made in a quarter of the time, for tests in which it is only a means.
 
 LLVM takes a third of the whole suite's time, most of it to choose instructions and registers. Here it does so at its
-lowest level, and nothing is optimised before: on what is left to choose, that would take as long as the choice. The
-text that it gets is the same, and no level may change a bit of what floating-point instructions compute; code is larger
-and slower. Tests of the machine code itself, of the target for processors, of `bench`, and all processes that tests
-start have that of the product.
+lowest level, and as a rule without the passes before it, which would take as long. The text that it gets is the same,
+and no level may change a bit of what floating-point instructions compute; code is larger and slower. Tests of the
+machine code itself, of the target for processors, of `bench`, and all processes that tests start have that of the
+product.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from dfc_target_cpu.machine import Machine
 
 
 @contextmanager
-def quick_code() -> Iterator[None]:
-    """What is compiled within is kept apart from what is compiled without."""
-    identity = compiler.identity()
-    changes = {"_target_machine": _machine, "_optimise": _leave, "identity": lambda: digest(identity, "quick")}
+def quick_code(*, optimised: bool = False) -> Iterator[None]:
+    """What is compiled within is kept apart from what is compiled without. `optimised`: with the passes before."""
+    mark = "quick, optimised" if optimised else "quick"
+    identity = digest(compiler.identity(), mark)
+    passes = compiler._optimise if optimised else _leave
+    changes = {"_target_machine": _machine, "_optimise": passes, "identity": lambda: identity}
     with mock.patch.multiple(compiler, **changes):
         objects.KEPT.clear()
         yield

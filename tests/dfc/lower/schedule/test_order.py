@@ -17,7 +17,7 @@ from tests.support.making import Making
 
 B = Symbol("B")
 COUNT = 5
-X = np.random.default_rng(8).standard_normal((40, 256)).astype(np.float32)
+X = np.random.default_rng(8).standard_normal((8, 256)).astype(np.float32)
 W = np.random.default_rng(9).standard_normal((COUNT, 256, 256)).astype(np.float32)
 
 
@@ -59,7 +59,7 @@ def test_any_order_of_lines_needs_the_memory_of_the_best_one(axes: tuple[int, ..
     product = 1000 * 256 * 4
     assert least <= 2 * product
     for seed in (None, 1, 2, 3):
-        program, _ = agree(reducing(lines(seed), axes), feeds, sizes={"B": 40})
+        program, _ = agree(reducing(lines(seed), axes), feeds, sizes={"B": 8})
         assert program.entries[0].arena.evaluate({B: 1000}) <= least + COUNT * 4160, seed
 
 
@@ -77,13 +77,13 @@ def test_what_is_small_keeps_its_order() -> None:
 
 
 def test_writes_to_state_stay_where_they_are() -> None:
-    state = variable("v", tensor(F32, 40))
+    state = variable("v", tensor(F32, 8))
     m = Making(resources=[state])
-    x = m.feed("x", tensor(F32, 40, 256))
+    x = m.feed("x", tensor(F32, 8, 256))
     w = [m.feed(f"w{k}", tensor(F32, 256, 256)) for k in range(3)]
     products = [m.op("matmul", x, each) for each in w]
     for product in products:
         m.assign("v", m.op("max", product, attributes=ReduceAttributes((1,), False)), mode="+=")
         m.assign("v", m.op("tanh", m.read("v")))
     feeds = {"x": X, **{f"w{k}": w for k, w in enumerate(W[:3])}}
-    agree(m.graph(m.read("v")), feeds, {"v": np.zeros(40, np.float32)})
+    agree(m.graph(m.read("v")), feeds, {"v": np.zeros(8, np.float32)})
