@@ -323,7 +323,7 @@ def test_ranks_save_and_end_when_their_supervisor_is_killed(folder: Path, tmp_pa
     process = _start(folder, tmp_path, "train", *FEEDS, "--steps", 10**7, "--state", saved, "-n", 2, "--json")
     _wait(process, lambda: any('step": 0' not in path.read_text() for path in tmp_path.glob("dfc-job-*/1-0.beat")))
     process.kill()
-    end = time.monotonic() + 15
+    end = time.monotonic() + 60
     while left := _of(tmp_path):
         assert time.monotonic() < end, left
         time.sleep(0.05)

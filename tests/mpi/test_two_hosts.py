@@ -15,7 +15,7 @@ from tests.mpi.test_run_command import DEPLOYMENT, FEEDS, digest, new, prepared,
 from tests.support.mpi import MPIEXEC, ROOT
 from tests.support.two_hosts import Hosts, obstacle
 
-pytestmark = [pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.timeout(500)]
 
 DEADLINE = 8
 """Seconds: more than ranks need to start on a busy machine."""
@@ -51,15 +51,15 @@ def test_a_link_that_is_cut_ends_the_job_in_time_and_a_restart_goes_on(tmp_path:
         job = _start(hosts, folder, scratch)
         begun = time.monotonic()
         while not (scratch / "saved" / "step-1").exists():
-            assert time.monotonic() < begun + 60
+            assert time.monotonic() < begun + 100
             if job.poll() is not None:
                 raise AssertionError(_started(job))
             time.sleep(0.02)  # the ranks need the processor
         hosts.link(up=False)
         cut = time.monotonic()
-        _, err = job.communicate(timeout=60)
+        _, err = job.communicate(timeout=100)
         assert job.returncode == 75
-        assert time.monotonic() < cut + DEADLINE + 10, "long after the deadline"
+        assert time.monotonic() < cut + DEADLINE + 40, "long after the deadline"
         assert err.count("error") == 1 and f"has waited {DEADLINE} s for " in err, err
         assert "rank 1 (worker task 1): does not answer: it lives, and does not compute" in err, err
         assert hosts.processes("hosta") == []
@@ -70,7 +70,7 @@ def test_a_link_that_is_cut_ends_the_job_in_time_and_a_restart_goes_on(tmp_path:
         assert again.returncode == 0, err
         assert err.startswith("the run goes on behind step ") and err.count("\n") == 1, err
         assert digest(scratch / "saved") == whole
-        end = cut + DEADLINE + 20
+        end = cut + DEADLINE + 60
         while (left := hosts.processes("hostb")) or hosts.processes("hosta"):
             assert time.monotonic() < end, left
             time.sleep(0.1)
@@ -102,7 +102,7 @@ def test_ranks_that_nobody_can_hear_are_named_by_the_first_one(tmp_path: Path) -
     lost = {"DFC_JOB": str(tmp_path / "elsewhere"), "DFC_EPOCH": "1", "PYTHONPATH": paths, "DFC_THREADS": "1"}
     command = [str(MPIEXEC), "-n", "2", sys.executable, "-m", "mpi4py", "-m", "dfc", "run", "model.bundle", "train"]
     environment = {**os.environ, **permissions(), **lost}
-    done = subprocess.run([*command, *FEEDS], env=environment, capture_output=True, text=True, timeout=60, cwd=folder)
+    done = subprocess.run([*command, *FEEDS], env=environment, capture_output=True, text=True, timeout=100, cwd=folder)
     assert done.returncode == 6, done.stderr
     told = f"error[E0909]: ranks 0, 1 on {os.uname().nodename} cannot be watched: there is no folder {lost['DFC_JOB']}"
     assert done.stderr.count("error") == 1 and told in done.stderr

@@ -283,7 +283,7 @@ def test_an_entry_hides_a_method_of_its_name(tmp_path: Path, model: Module) -> N
 
 
 def test_exclusive_calls_queue_up_and_shared_calls_do_not() -> None:
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=60)
 
     @native
     def meet(call: Call) -> None:
@@ -320,7 +320,7 @@ def _in_threads(count: int, action: object) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert not failures
 
 
@@ -396,5 +396,5 @@ def test_closing_waits_for_calls_and_refuses_the_next_ones(model: Module) -> Non
         thread.start()
     model.close()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert len(refused) == 4

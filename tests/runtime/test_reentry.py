@@ -117,7 +117,7 @@ def during_a_call(module: Module, act: Callable[[], object]) -> None:
     waits.append((inside, done))
     caller = threading.Thread(target=module.count, args=(1,))
     caller.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     try:
         act()
     finally:
@@ -131,7 +131,7 @@ waits: list[tuple[threading.Event, threading.Event]] = []
 def wait_inside(_: object) -> None:
     for inside, done in waits[-1:]:
         inside.set()
-        done.wait(20)
+        done.wait(60)
 
 
 @pytest.mark.parametrize("use", USES)

@@ -33,7 +33,7 @@ class Ended:
     err: list[str]
 
 
-def run_ranks(count: int, text: str, *, timeout: float = 60, check: bool = True) -> Ended:
+def run_ranks(count: int, text: str, *, timeout: float = 200, check: bool = True) -> Ended:
     """Runs a program on so many ranks. It may import what tests may. Each run has a temporary folder of its own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

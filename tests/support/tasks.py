@@ -14,7 +14,7 @@ from dfc.ops.effects.communication import RecvAttributes, SendAttributes
 from dfc.ops.evaluate import Outcome, evaluate
 
 Array = np.ndarray
-PATIENCE = 20.0  # seconds: only a broken partition waits
+PATIENCE = 60.0  # seconds: only a broken partition waits
 
 
 class Mail:

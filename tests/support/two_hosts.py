@@ -136,7 +136,7 @@ class Hosts:
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20)
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
 
 
 def agent(folder: Path, host: str) -> None:

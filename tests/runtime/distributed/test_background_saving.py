@@ -42,7 +42,7 @@ class Held:
         write = background.write_file
 
         def held(path, own):
-            assert self.go.wait(20)
+            assert self.go.wait(60)
             if path.name == format.task_name(fails):
                 raise FileError("the disk is full", code="E0909")
             return write(path, own)
@@ -146,7 +146,7 @@ def test_what_rank_0_cannot_write_is_told_when_nobody_writes_any_more(tmp_path, 
         if path.name == format.task_name(0):
             failed.set()
             raise FileError(f"cannot save a checkpoint in {tmp_path}: the disk is full", code="E0909")
-        assert failed.wait(20)
+        assert failed.wait(60)
         made = write(path, own)
         if path.name == format.task_name(2):
             written.set()

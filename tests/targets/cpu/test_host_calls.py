@@ -288,7 +288,7 @@ def test_native_code_stops_when_not_even_the_first_line_of_a_request_ran(monkeyp
 
 
 def test_concurrent_calls_each_have_their_own_requests_and_failures() -> None:
-    meet = threading.Barrier(4, timeout=20)
+    meet = threading.Barrier(4, timeout=60)
 
     def answer(request: HostRequest) -> None:
         meet.wait()  # all calls are inside their handlers at once
@@ -297,7 +297,7 @@ def test_concurrent_calls_each_have_their_own_requests_and_failures() -> None:
             raise ValueError("two")
         meet_again.wait()
 
-    meet_again = threading.Barrier(3, timeout=20)
+    meet_again = threading.Barrier(3, timeout=60)
     text = f"entry f(x: f32) -> f32 with concurrent = true {{\n  {send('x', 'x')}\n  return x * 2.0\n}}"
     model = module(text, send=answer)
     results: dict[int, object] = {}

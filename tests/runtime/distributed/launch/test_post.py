@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -69,7 +69,7 @@ def test_the_end_of_the_supervisor_is_seen(tmp_path: Path, monkeypatch: pytest.M
 
 def _connection(address: str) -> socket.socket:
     end = socket.create_connection(("127.0.0.1", int(address.split()[0])))
-    end.settimeout(20)
+    end.settimeout(60)
     return end
 
 
@@ -118,7 +118,7 @@ def test_the_addresses_of_this_host_lead_here(tmp_path: Path) -> None:
         port, _, name, *addresses = open_.address.split()
         assert name == socket.gethostname()
         for host in addresses:
-            socket.create_connection((host, int(port)), 20).close()
+            socket.create_connection((host, int(port)), 60).close()
 
 
 def test_silent_strangers_keep_nobody_out(folder: Path) -> None:
@@ -160,9 +160,9 @@ def test_connections_are_taken_at_the_addresses_that_are_told_alone(
         port, _, *hosts = open_.address.split()
         assert hosts == ["a-name", "127.0.0.2", "127.0.0.3", "192.0.2.77"]
         for host in ("127.0.0.2", "127.0.0.3"):
-            socket.create_connection((host, int(port)), 20).close()
+            socket.create_connection((host, int(port)), 60).close()
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", int(port)), 20)
+            socket.create_connection(("127.0.0.1", int(port)), 60)
 
 
 def test_a_host_without_addresses_has_no_listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

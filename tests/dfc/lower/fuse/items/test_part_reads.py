@@ -108,7 +108,7 @@ def test_a_number_that_is_no_row_leaves_no_lock_behind(module: Module) -> None:
         module.train(np.array([1, ROWS], np.int32), 0.1)
     np.testing.assert_array_equal(module.state["table"], table)
     with ThreadPoolExecutor(1) as pool:
-        loss = pool.submit(module.train, np.array([1, 1], np.int32), 0.1).result(timeout=20).loss
+        loss = pool.submit(module.train, np.array([1, 1], np.int32), 0.1).result(timeout=60).loss
     assert loss == pytest.approx(2 * np.square(table[1]).sum() + 2)
 
 
