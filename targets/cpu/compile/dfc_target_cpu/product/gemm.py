@@ -13,6 +13,7 @@ from dfc_target_cpu.product.gemm_block import gemm_block
 from dfc_target_cpu.product.gemm_dot import dot_heights, dot_rows, swapped_epilogue
 from dfc_target_cpu.product.gemm_pack import pack_any, pack_columns, pack_rows
 from dfc_target_cpu.product.gemm_pack_left import pack_left_columns, pack_left_rows
+from dfc_target_cpu.product.gemm_parts import Parts
 from dfc_target_cpu.product.gemm_shape import GemmShape
 from dfc_target_cpu.product.gemm_stream import stream_row
 
@@ -46,8 +47,6 @@ _NEAR_ROWS = 128
 """Rows of a panel of C that stay in the nearest cache."""
 _WIDE = 48
 """Columns from which on packing of A is little beside the product."""
-_LARGE = 1 << 18
-"""Elements of B that are too many for each part to pack by itself."""
 
 
 def gemm(module: ModuleText, shape: GemmShape) -> str:
@@ -90,7 +89,7 @@ class _Driver:
     def build(self) -> FunctionText:
         f, arg = self.f, self.f.argument
         contiguous = f.bit_or(f.icmp("eq", arg("b_cs"), i64(1)), f.icmp("eq", arg("n"), i64(1)))
-        row0, row1, column0, column1 = self._part()
+        row0, row1, column0, column1 = Parts(f, self.shape).rectangle()
         rows, columns = f.sub(row1, row0), f.sub(column1, column0)
         something, done = f.label("something"), f.label("done")
         f.branch_if(f.icmp("sgt", f.mul(rows, columns), i64(0)), something, done)
@@ -134,7 +133,7 @@ class _Driver:
         return f.select(contiguous, FALSE, f.bit_and(few, lines))
 
     def _dots(self, row0: Value, row1: Value, column0: Value, column1: Value) -> None:
-        """All rows (few rows are never shared out, see `_part`), by the binary digits of their number."""
+        """All rows (few rows are never shared out, see `Parts`), by the binary digits of their number."""
         f, arg, element = self.f, self.f.argument, self.shape.element
         b, columns = f.gep(element, arg("b"), f.mul(column0, arg("b_cs"))), f.sub(column1, column0)
         count = f.sub(row1, row0)
@@ -160,29 +159,6 @@ class _Driver:
         operands = [a, arg("a_cs"), b, arg("b_rs"), c, arg("k"), columns, arg("accumulate")]
         f.call(stream_row(self.module, self.shape), "void", operands)
         self._finish(TRUE, row, i64(1), column0, columns)
-
-    def _part(self) -> tuple[Value, Value, Value, Value]:
-        """Rows are shared out when there are enough of them for full tiles, else columns; in twos, in vectors. What is
-        not shared out is packed by each part, which should be the smaller factor."""
-        f, arg = self.f, self.f.argument
-        tall = f.icmp("sge", arg("m"), f.mul(arg("parts"), i64(2 * self.shape.rows)))
-        wide = f.icmp("slt", arg("n"), f.mul(arg("parts"), i64(2 * self.shape.vectors * self.shape.lanes)))
-        large = f.icmp("sgt", f.mul(arg("k"), arg("n")), i64(_LARGE))
-        taller = f.icmp("sge", arg("m"), f.mul(arg("n"), i64(2)))
-        by_rows = f.select(tall, f.bit_or(f.bit_or(wide, taller), f.bit_xor(large, TRUE)), FALSE)
-        row0, row1 = self._share(arg("m"), 2, by_rows)
-        column0, column1 = self._share(arg("n"), self.shape.lanes, f.bit_xor(by_rows, TRUE))
-        return row0, row1, column0, column1
-
-    def _share(self, extent: Value, unit: int, parts: Value) -> tuple[Value, Value]:
-        """This part's share of an extent in whole units; all of it when it is the other extent that is shared."""
-        f, arg = self.f, self.f.argument
-        units = f.udiv(f.add(extent, i64(unit - 1)), i64(unit))
-        bounds: list[Value] = []
-        for part in (arg("part"), f.add(arg("part"), i64(1))):
-            share = f.udiv(f.mul(units, part), arg("parts"))
-            bounds.append(f.minimum(f.mul(share, i64(unit)), extent))
-        return f.select(parts, bounds[0], i64(0)), f.select(parts, bounds[1], extent)
 
     def _packs(self, rows: Value, columns: Value, contiguous: Value) -> tuple[Value, Value]:
         """Whether A and B are packed. B read in place suits small problems; far-apart rows cost too many pages and
