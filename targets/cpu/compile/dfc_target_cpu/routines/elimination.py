@@ -8,6 +8,7 @@ Golub and Van Loan, "Matrix Computations", section 3.4).
 from __future__ import annotations
 
 from dfc.kernels.routines import BLOCK
+from dfc_target_cpu.llvm.values import i64
 from dfc_target_cpu.routines.matrices import (
     Memory,
     solve_triangle,
@@ -16,7 +17,7 @@ from dfc_target_cpu.routines.matrices import (
     transposed,
 )
 from dfc_target_cpu.routines.notation import Array, Code, Matrix, Number, procedure
-from dfc_target_cpu.routines.vectors import add_scaled, copied, divided, exchanged, largest, scaled, subtract_rows
+from dfc_target_cpu.routines.vectors import STRIP, copied, divided, exchanged, largest, scaled
 
 
 @procedure()
@@ -91,10 +92,6 @@ def factored_panel(c: Code, panel: Array, order: Array, rows: Number, columns: N
     """The columns of a panel, each a row here."""
     with c.loop(0, columns) as k:
         column = panel.at(k * rows)
-        with c.loop(0, k) as i:
-            inside = k - i - 1
-            add_scaled(c, -column[i], panel.at(i * rows + i + 1), column.at(i + 1), inside)
-        subtract_rows(c, column.at(k), panel.at(k), rows, column, c.integer(1), k, rows - k)
         other = k + largest(c, column.at(k), rows - k)
         order.integers()[k] = other
         with c.when(other.differs(k)), c.loop(0, columns) as i:
@@ -104,6 +101,27 @@ def factored_panel(c: Code, panel: Array, order: Array, rows: Number, columns: N
         pivot = column[k]
         with c.when(is_strict | pivot.differs(0)):
             divided(c, column.at(k + 1), pivot, rows - k - 1)
+        right = panel.at((k + 1) * rows + k)
+        eliminated(c, column.at(k + 1), right, rows, columns - k - 1, rows - k - 1)
+
+
+@procedure()
+def eliminated(c: Code, x: Array, y: Array, step: Number, count: Number, n: Number) -> None:
+    """y[1:] -= y[0] x for each of `count` rows y of 1 + `n` elements, several at a time."""
+
+    def together(first: Number, several: int) -> None:
+        lines = [y.at((first + number) * step) for number in range(several)]
+        factors = [(-line[0]).splat() for line in lines]
+        with c.vectors(n) as (j, mask):
+            common = x.vector(j, mask)
+            for line, factor in zip(lines, factors, strict=True):
+                line.put(j + 1, factor.fma(common, line.vector(j + 1, mask)), mask)
+
+    whole = Number(c.f, c.f.bit_and(count.value, i64(-STRIP)))
+    with c.loop(0, whole, STRIP) as i:
+        together(i, STRIP)
+    with c.loop(whole, count) as i:
+        together(i, 1)
 
 
 @procedure()
