@@ -25,23 +25,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dfc.ir.dtypes import DType
+from dfc_runtime.philox import Words, philox
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MASK64 = (1 << 64) - 1
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
 _HALF = 32
-_PHILOX_ROUNDS = 10
-
-Words: TypeAlias = "NDArray[np.uint64]"
 
 
 def stream_hash(name: str) -> int:
@@ -57,23 +53,6 @@ def stream_key(seed: int, stream: str) -> tuple[int, int]:
 def initial_state(seed: int, stream: str) -> NDArray[np.uint64]:
     """An rng before its first draw."""
     return np.array([*stream_key(seed, stream), 0, 0], dtype=np.uint64)
-
-
-def philox(counter: Sequence[Words], key: tuple[int, int]) -> list[Words]:
-    """The four output words (each below 2^32, held in u64) for each point of the counter."""
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
-    low, half = np.uint64(_LOW), np.uint64(_HALF)
-    for _ in range(_PHILOX_ROUNDS):
-        first, second = c0 * np.uint64(_MULTIPLIERS[0]), c2 * np.uint64(_MULTIPLIERS[1])
-        c0, c1, c2, c3 = (
-            (second >> half) ^ c1 ^ np.uint64(k0),
-            second & low,
-            (first >> half) ^ c3 ^ np.uint64(k1),
-            first & low,
-        )
-        k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
-    return [c0, c1, c2, c3]
 
 
 def numbers(
