@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         FileError,
         LimitError,
         RankError,
+        RecordError,
         RunError,
         UnsupportedError,
     )
@@ -42,6 +43,7 @@ __all__ = [
     "Module",
     "ModuleEntry",
     "RankError",
+    "RecordError",
     "RunError",
     "UnsupportedError",
     "inspect",

@@ -68,6 +68,18 @@ class EndOfData(DfcError):
     exit_code = 2
 
 
+class RecordError(DfcError):
+    """A record, or a file of records, is not what it has to be. `record` and `offset` say where, -1 if nowhere."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, code: str, file: str = "", record: int = -1, offset: int = -1) -> None:
+        super().__init__(message, code=code)
+        self.file = file
+        self.record = record
+        self.offset = offset
+
+
 class UnsupportedError(DfcError):
     """The program is correct, but this version or target cannot do it."""
 

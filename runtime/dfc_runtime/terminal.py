@@ -26,6 +26,11 @@ def visible(text: str) -> str:
     return _OBEYED.sub(_escape, text)
 
 
+def in_one_line(text: str) -> str:
+    """The same of the name of a file or a value in the midst of a line: tabs and ends of lines are escapes, too."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def _escape(match: re.Match[str]) -> str:
     number = ord(match[0])
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"

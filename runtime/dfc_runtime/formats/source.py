@@ -11,6 +11,7 @@ import stat
 from typing import Protocol, runtime_checkable
 
 from dfc_runtime.errors import FileError
+from dfc_runtime.terminal import in_one_line
 
 CHUNK = 1 << 20
 
@@ -58,16 +59,18 @@ class MemorySource:
 
 
 class FileSource:
-    """A regular file."""
+    """A regular file; `modified` is when it was last written, in nanoseconds."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
         try:
-            self._descriptor, self.size = _regular(path)
+            self._descriptor = _regular(path)
         except (OSError, ValueError) as problem:
-            raise FileError(f"cannot open {self.name}: {_reason(problem)}", code="E0909") from None
+            raise FileError(f"cannot open {in_one_line(self.name)}: {_reason(problem)}", code="E0909") from None
         if self._descriptor < 0:
-            raise FileError(f"{self.name} is not a regular file", code="E0909")
+            raise FileError(f"{in_one_line(self.name)} is not a regular file", code="E0909")
+        status = os.fstat(self._descriptor)
+        self.size, self.modified = status.st_size, status.st_mtime_ns
 
     def read(self, offset: int, count: int) -> bytes:
         data = bytearray(count)
@@ -80,7 +83,7 @@ class FileSource:
             try:
                 count = os.preadv(self._descriptor, [target[done : done + CHUNK]], offset + done)
             except OSError as problem:
-                raise FileError(f"cannot read {self.name}: {_reason(problem)}", code="E0909") from None
+                raise FileError(f"cannot read {in_one_line(self.name)}: {_reason(problem)}", code="E0909") from None
             if count == 0:
                 raise ValueError("the file ends too early")
             done += count
@@ -89,17 +92,16 @@ class FileSource:
         os.close(self._descriptor)
 
 
-def _regular(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """A descriptor of a regular file, and its size. -1 for anything else, which is not opened: a device might do
-    something then, and a pipe would block."""
+def _regular(path: str | os.PathLike[str]) -> int:
+    """A descriptor of a regular file. -1 for anything else, which is not opened: a device might do something then, and
+    a pipe would block."""
     if not stat.S_ISREG(os.stat(path).st_mode):
-        return -1, 0
+        return -1
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode):
-        return descriptor, status.st_size
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
     os.close(descriptor)  # something else has taken its place in between
-    return -1, 0
+    return -1
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
