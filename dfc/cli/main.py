@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import sys
 import warnings
-from importlib import import_module
 
 import click
 
 from dfc.cli import failures, output
-from dfc.deferred.collection import importing
+from dfc.cli.groups import LazyGroup, imported
 from dfc.deferred.modules import defer
 
 COMMANDS: dict[str, str] = {
     "check": "Read a program and report its mistakes.",
     "compile": "Compile a program into a bundle of native code.",
+    "data": "Make, look at and shuffle files of records.",
     "explain": "Explain a message code with a failing and a fixed program.",
     "fmt": "Format programs.",
     "gradcheck": "Compare the gradients of a program with central differences.",
@@ -39,37 +39,18 @@ WITHOUT_ARRAYS = frozenset({"check", "fmt"})
 """Commands that do without NumPy, unless a program holds arrays."""
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        if cmd_name in WITHOUT_ARRAYS:
-            defer("numpy")
-        name = f"dfc.cli.commands.{cmd_name}_command"
-        if name not in sys.modules:
-            with importing():
-                import_module(name)
-        command: click.Command = sys.modules[name].command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"there is no command {args[0]!r}{failures.did_you_mean(args[0], COMMANDS)}")
-        return super().resolve_command(ctx, args)
+def _load(name: str) -> click.Command:
+    if name in WITHOUT_ARRAYS:
+        defer("numpy")
+    return imported(f"dfc.cli.commands.{name}_command")
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "color": True})
+@click.group(
+    cls=LazyGroup,
+    commands_by_name=COMMANDS,
+    load=_load,
+    context_settings={"help_option_names": ["-h", "--help"], "color": True},
+)
 @click.version_option(package_name="dfc", message="dfc %(version)s")
 def cli() -> None:
     """From a dataflow graph in text to native code: compile, train and run .dfg programs."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from dfc.cli.commands.inspect_command import size
-from dfc.cli.tables import seconds, table
+from dfc.cli.tables import seconds, size, table
 from dfc.distribute.place.balance import Load
 from dfc.distribute.place.devices import DeviceDecision
 from dfc.driver.placement_report import DeviceRow, Peak, PlacedEntry, Report, Row

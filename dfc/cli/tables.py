@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+KILO = 1024
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
@@ -13,6 +14,15 @@ def seconds(number: float) -> str:
         if number >= scale:
             return f"{number / scale:.3g} {unit}"
     return f"{number * 1e9:.0f} ns" if number else "0"
+
+
+def size(number: int) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if number < KILO or unit == "GB":
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= KILO  # pyright: ignore[reportAssignmentType]  # a shown size need not be whole
+    raise AssertionError("the last unit takes everything")
 
 
 def table(

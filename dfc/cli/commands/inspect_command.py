@@ -12,12 +12,11 @@ import dfc_runtime
 from dfc.cli.bundles import existing
 from dfc.cli.clusters import cluster_lines
 from dfc.cli.output import echo_program
+from dfc.cli.tables import size
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.inspection import Inspection, state_bytes
 from dfc_runtime.mixed.looking import DeviceInfo
 from dfc_runtime.observe.kernel_reports import KernelInfo, call_reports, kernel_reports
-
-KILO = 1024
 
 
 @click.command("inspect", short_help="Say what is in a bundle, without running it.")
@@ -74,15 +73,6 @@ def _print_kernels(kernels: Sequence[KernelInfo]) -> None:
             click.echo(f"         {architecture}: {taken.registers} registers, {spilled}, {memory}")
     if len(kernels) > MOST_KERNELS:
         click.echo(f"  and {len(kernels) - MOST_KERNELS} more")
-
-
-def size(number: int) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if number < KILO or unit == "GB":
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= KILO  # pyright: ignore[reportAssignmentType]  # a shown size need not be whole
-    raise AssertionError("the last unit takes everything")
 
 
 def _print_head(inspection: Inspection) -> None:

@@ -10,7 +10,7 @@ import click
 
 import dfc_runtime
 from dfc.cli.bundles import existing
-from dfc.cli.commands.inspect_command import size
+from dfc.cli.tables import size
 from dfc.cli.values import Setting, settings
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.formats.element_types import SIZES

@@ -17,6 +17,8 @@ from dfc.cli import output
 from dfc.cli.failures import guarded
 from dfc.cli.main import COMMANDS, cli
 from dfc.driver import api
+from dfc_runtime.records.example import encode_example
+from dfc_runtime.records.framing import frame
 from dfc_runtime.terminal import visible
 from tests.support.bundles import sealed, with_manifest
 from tests.support.command_line import process
@@ -139,6 +141,10 @@ def here(tmp_path: Path, bundles: dict[str, bytes], monkeypatch: pytest.MonkeyPa
     np.save("x.npy", np.ones((4, 3), np.float32))
     np.save("none.npy", np.ones((0, 3), np.float32))
     np.savez("x.npz", **{NAME.replace("\x00", ""): np.ones(3)})
+    records = frame([encode_example({NAME: [NAME.encode(), OBEYED.encode()]}), NAME.encode(), b"last"])
+    records[-1] ^= 1
+    Path(f"{NAME}.rec").write_bytes(records)
+    Path(f"{NAME}.csv").write_text(f"a{OBEYED},b\n1\n")
     event = {"ph": "X", "pid": 0, "tid": 0, "ts": 0, "dur": 5, "cat": "kernel", "name": NAME, "args": {"place": NAME}}
     trace = {"otherData": {"program": NAME, "ranks": [{"rank": 0, "name": NAME}]}, "traceEvents": [event]}
     Path("t.json").write_text(json.dumps(trace))
@@ -154,6 +160,12 @@ LINES: dict[str, list[tuple[object, ...]]] = {
               ("line.dfg", "--set", NAME), ("line.dfg", "--format", NAME), (f"--{NAME}",)],
     "compile": [(f"{NAME}.dfg", "-o", f"o{NAME}.bundle"), (BAD, "-o", "o"), ("line.dfg", "-o", f"no/{NAME}"),
                 ("line.dfg", "-o", "o", "--print-after", NAME), ("line.dfg", "-o", "o", "--target", NAME)],
+    "data": [("inspect", f"{NAME}.rec"), ("inspect", f"{NAME}.rec", "--json"), ("inspect", f"{NAME}.csv", NAME, "."),
+             ("inspect", f"{NAME}.rec", "--record", "0"), ("inspect", f"{NAME}.rec", "--record", "0", "--json"),
+             ("make", f"o{NAME}.rec", "--from", "x.npz"), ("make", "o.rec", "--from", f"{NAME}.csv"),
+             ("make", f"no/{NAME}.rec", "--from", "x.npz"), ("make", "o.rec", "--from", "x.npz", "--feature", NAME),
+             ("make", "o.rec", "--from", NAME), ("make", "o.rec", "--synthetic", NAME, "--count", "1"),
+             ("shuffle", f"{NAME}.rec", "--out", f"o{NAME}.rec", "--on-error", "skip"), (NAME,), ()],
     "explain": [(NAME,), ()],
     "fmt": [("--check", f"{NAME}.dfg"), ("--check", BAD), ("--check", f"{NAME}.deploy"), (NAME,)],
     "gradcheck": [(f"{NAME}.dfg",), (BAD,), ("line.dfg", "--set", f"a={NAME}")],

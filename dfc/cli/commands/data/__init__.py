@@ -1,0 +1,1 @@
+"""The commands of `dfc data`: arguments come in, files or lines go out; the work is in `dfc.cli.data`."""
