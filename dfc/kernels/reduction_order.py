@@ -15,7 +15,7 @@ is the first operand.
 A kernel is done by *rows*, where neighbours along the row are neighbours in memory: then there are 64 accumulators,
 which are lanes of vectors of a processor, or threads of a warp. Or it is done by *columns*, where neighbouring outer
 points are: then each of them has one accumulator, and blocks are short, so that several threads may share a column.
-So are rows of a few elements, if those of neighbouring points lie one behind the other: they would leave lanes empty.
+So are rows of a few elements, wherever they lie: they would leave lanes empty.
 Blocks bound how long one chain of additions is; parts are what threads of a processor, or blocks of a GPU, have to
 themselves. There are at most 1024 of these, of 8192 points at least (1024 in columns).
 
@@ -140,18 +140,10 @@ def _is_by_rows(order: KernelOrder) -> bool:
 
 
 def _has_short_rows(order: KernelOrder) -> bool:
-    """Whether all rows have a few elements, and outer points that are neighbours read within a few from each other."""
-    folded = [one for one in order.stages if one.axes]
-    lengths = [one.points.constant for one in folded]
-    if any(length is None or length > _FEW for length in lengths):
-        return False
-    return any(all(_is_near(one, axis) for one in order.stages) for axis in order.outer)
-
-
-def _is_near(one: StageOrder, axis: int) -> bool:
-    """Whether neighbours along an outer axis read and write the same element or others within a few."""
-    steps = [None if access.lookups else access.coefficients[axis].constant for access in one.access.all()]
-    return all(step is not None and 0 <= step <= _FEW for step in steps)
+    """Whether all rows have a few elements. Where these lie does not count: what else is in the kernel may read other
+    memory, and is elsewhere if the program is cut in another way."""
+    lengths = [one.points.constant for one in order.stages if one.axes]
+    return bool(order.outer) and all(length is not None and length <= _FEW for length in lengths)
 
 
 def _misfit(one: StageOrder, axis: int) -> int:
