@@ -33,6 +33,9 @@ SHARED = 2
 HIDDEN = 3
 """Weight of what may be repeated at any number of points: less than the memory accesses there take."""
 
+INDICES = 8
+"""The same of what is made from indices alone: a mask, which kernels may make use of if they can see it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rates:

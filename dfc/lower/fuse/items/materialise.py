@@ -6,7 +6,8 @@ channel that every pixel reads), `cost` compares the work that is repeated with 
 gets memory when a user needs it there (gather, pad and reshape operands, captured by a region), when several items use
 it and it follows a product (whose kernel stores it at no cost), when it is a scalar that array code uses, when the item
 has grown to `LIMIT` nodes, or when the item runs after a variable was overwritten that the node reads; so does a small
-slice of a variable then, which would otherwise be copied whole.
+slice of a variable then, which would otherwise be copied whole. A few operations on indices, such as those of a mask,
+are repeated by all, and never read from memory.
 
 Before: `d = x - m` used by `exp(d)` and `d * y`, in two items; `r = rsqrt(v)` for each of 32 channels.
 After: no memory for `d` (one operation, two loads); memory for `exp(d)` if two items use it, and for `r`.
@@ -27,7 +28,7 @@ from dfc.lower.fuse.indexing import Point
 from dfc.lower.fuse.inline import inputs_at, is_generator, is_table, is_view, needs_memory, weight
 from dfc.lower.fuse.items.analyse import starts
 from dfc.lower.fuse.items.collect import Collected, User, is_alias_node
-from dfc.lower.fuse.items.cost import HIDDEN, assumed, decision, evaluations, loaded_bytes
+from dfc.lower.fuse.items.cost import HIDDEN, INDICES, assumed, decision, evaluations, loaded_bytes
 from dfc.lower.fuse.items.factors import factors, nodes_to_pass
 from dfc.lower.fuse.items.items import (
     ComputeItem,
@@ -58,6 +59,7 @@ class _Cone:
     loaded: int = 0  # bytes for an element
     deadline: int = NEVER  # position of the first write to a variable it reads
     product: bool = False  # it reads a product, whose kernel can compute it on the way
+    of_indices: bool = True  # it reads nothing: a mask, say, which compares indices
 
 
 @dataclass(slots=True)
@@ -100,10 +102,12 @@ class _Absorber:
             if inner is None or needs_memory(node, position):
                 cone.loaded += loaded_bytes(operand, node.result)
                 inner_deadline = self._deadline(operand)
+                cone.of_indices = False
             else:
                 cone.weight = min(cone.weight + inner.weight, NEVER)
                 cone.loaded = min(cone.loaded + inner.loaded, NEVER)
                 inner_deadline = inner.deadline
+                cone.of_indices = cone.of_indices and inner.of_indices
             cone.deadline = min(cone.deadline, inner_deadline)
             reads_product = operand.node is not None and operand.node.op == "matmul"
             cone.product = cone.product or reads_product or (inner is not None and inner.product)
@@ -193,6 +197,8 @@ class _Absorber:
         one item, else if that costs less than memory."""
         value = node.result
         reads = self.reads.get(value, {})
+        if cone.of_indices and cone.weight <= INDICES and value.tensor.shape:
+            return True
         if len(items) == 1:
             once = assumed(product(value.tensor.shape))
             if cone.weight <= HIDDEN or evaluations(items[0], reads.get(items[0], ())) <= once:

@@ -194,3 +194,11 @@ readonly entry e(q: f32[64, 2], k: f32[100000, 2], v: f32[100000, 2]) -> f32[64,
 }
 """
     lowered(text)  # verified: nothing is read before it is written
+
+
+def test_a_mask_of_indices_is_computed_where_it_is_used() -> None:
+    text = BACKWARD.replace(
+        "weights(q, k)", "select((iota(i32[N])[:, new] >= iota(i32[M])[new, :])[new, :, :], weights(q, k), 0)"
+    )
+    program = lowered(text)
+    assert not any(buffer.dtype.is_bool for buffer in program.entries[0].buffers)
