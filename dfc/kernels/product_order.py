@@ -16,6 +16,9 @@ alone, and each such departure is a function of the kernel and the target, never
 - A processor makes convolutions of 3 x 3 windows by Winograd's algorithm where that is faster: each product of a tile
   is one chain over the channels, and sums are made of these. `dfc.kernels.winograd.transforms` says how far they may be
   from exact ones. What is infinite or NaN spreads over the sums of its tiles. A variant can do without.
+- A processor leaves out products with weights that a mask makes 0 (`dfc.kernels.bands`), and with that what infinities
+  and NaN in the other factor would do there. Which ones are left out is a function of sizes and of the values of their
+  row; signs of sums that are zero depend on it, too.
 - Tensor cores and libraries of vendors add in an order that they do not state, and rounded as they do.
 
 Assumes nothing of the shape. A product of one row or column that is done as a loop kernel has the order of

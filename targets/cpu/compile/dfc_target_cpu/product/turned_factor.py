@@ -59,10 +59,13 @@ class TurnedFactor:
             f.call(pack, "void", [target, start, i64(1), step, k, columns, most])
 
     @contextmanager
-    def blocks(self, memory: Value, n: Value, k: Value) -> Generator[tuple[Value, Value, tuple[Value, Value, Value]]]:
-        """A loop over blocks: first column, number of columns, and the block as address, row and column stride."""
+    def blocks(
+        self, memory: Value, n: Value, k: Value, stop: Value
+    ) -> Generator[tuple[Value, Value, tuple[Value, Value, Value]]]:
+        """A loop over the blocks of the columns below `stop`: first column, number of columns, and the block as
+        address, row and column stride."""
         f, lanes = self.f, self.shape.lanes
-        with f.counted_loop(i64(0), n, self.columns, "columns") as loop:
-            columns = f.minimum(f.sub(n, loop.index), i64(self.columns))
-            width = f.bit_and(f.add(columns, i64(lanes - 1)), i64(-lanes))
+        with f.counted_loop(i64(0), stop, self.columns, "columns") as loop:
+            lines, columns = (f.minimum(f.sub(one, loop.index), i64(self.columns)) for one in (n, stop))
+            width = f.bit_and(f.add(lines, i64(lanes - 1)), i64(-lanes))
             yield loop.index, columns, (f.gep(self.element, memory, f.mul(loop.index, k)), width, i64(1))
