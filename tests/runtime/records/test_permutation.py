@@ -70,6 +70,14 @@ def test_numbers_and_arrays_are_what_the_definition_says(
     assert order.many(np.array([[position]])).tolist() == [[expected]]
 
 
+def test_whole_orders_of_small_sizes_are_what_the_definition_says() -> None:
+    for count in range(1, 9):
+        for pass_ in range(4):
+            order = permutation(count, 11, pass_)
+            expected = [by_definition(count, 11, pass_, position) for position in range(count)]
+            assert order.many(np.arange(count)).tolist() == expected == [order.one(p) for p in range(count)]
+
+
 def test_kept_values() -> None:
     """These never change: streams of saved runs depend on them."""
     assert permutation(10, 0, 0).many(np.arange(10)).tolist() == KEPT[0]
