@@ -26,8 +26,8 @@ USUAL_IMAGES = 8
 PRODUCTS, TRANSFORM, FILTER = 1.15, 5.25, 12.0
 """Cycles, those of multiply-adds as `Resources.tile_cycles` has them: how much longer products of tiles take; what a
 transform takes for a vector of each element of a tile, which it loads, adds up and stores twice; the same for a
-filter, which is written to memory and read from there. Fitted to 31 measured layers of 8 to 512 channels on each of
-two instruction sets, whose times they give to a tenth (a fifth for two of them)."""
+filter, which is written to memory and read from there. Fitted to 16 measured layers of 8 to 512 channels on one
+instruction set and 15 on another, by both tiles; most of their times they give to a tenth, three to a fifth."""
 DIRECT_CHAIN = 1.1
 """How much longer direct convolutions take than their multiply-adds, which copy bands and begin rows anew."""
 CACHE_LINE = 64

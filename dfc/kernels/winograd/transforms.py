@@ -6,7 +6,8 @@
 Sums over windows are a product of polynomials read backwards; that is found from its values at m + r - 2 points and
 infinity (Toom 1963, Cook 1966; Winograd 1980). Source of the choice of points: what makes the coefficients small makes
 the rounding small (Barabasz, Anderson, Soodhalter and Gregg 2020); of the symmetric sets that were tried, +-5/8 and
-+-3/2 err least for m = 4, half as much as the usual +-1 and +-2, and with symmetric ones half of a transform is shared.
++-3/2 amplify least for m = 4 and err a third as much as the usual +-1 and +-2; with symmetric ones half of a transform
+is shared.
 
 Guarantees matrices that are exact but for one rounding of each coefficient.
 """
