@@ -22,6 +22,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.ir.attributes import Attributes, NoAttributes
 from dfc.ir.dims import Dim, Symbol
+from dfc.ir.queues import QueueForm
 from dfc.ir.types import TensorType, TokenType, Type
 
 
@@ -103,11 +104,13 @@ class Block:
 class ResourceKind(Enum):
     VARIABLE = "variable"
     RNG = "rng"
+    QUEUE = "queue"
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """State that outlives a call. An rng is stored as u64[4]: two key words, the number of draws so far, zero."""
+    """State that outlives a call. An rng is stored as u64[4]: two key words, the number of draws so far, zero; a queue
+    as bytes (`dfc.ir.queues`), laid out as its form says."""
 
     name: str
     kind: ResourceKind
@@ -118,6 +121,7 @@ class Resource:
     container: str = "default"
     saved: bool = True
     doc: str = ""
+    queue: QueueForm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,8 @@ class DimCheck:
 @dataclass(slots=True)
 class Entry:
     """A feed/fetch signature. The block's parameters are the feeds, then the tokens; its outputs the results, then the
-    tokens. `dims` are the symbols of the signature; `dim_feeds` those of them that no feed's shape decides."""
+    tokens. `dims` are the symbols of the signature; `dim_feeds` those of them that no feed's shape decides. With
+    `copies` it is the body of a runner: nobody calls it, and so many threads repeat it in the background."""
 
     name: str
     block: Block
@@ -150,6 +155,11 @@ class Entry:
     parameter_docs: tuple[str, ...] = ()
     concurrent: bool = False
     unnamed_result: bool = False
+    copies: int = 0
+
+    @property
+    def is_runner(self) -> bool:
+        return self.copies > 0
 
 
 @dataclass(slots=True)

@@ -40,6 +40,7 @@ from dfc.ir.graph import Block, Entry, Graph, Node, Resource, ResourceKind, Valu
 from dfc.ir.measured import measured, measured_in
 from dfc.ir.names import NameSet, escape, identifier
 from dfc.ir.notation import check_text, listed, plain_text, quoted, type_text, typed
+from dfc.ir.queues import QueueForm
 from dfc.ir.regions import ForView, WhileView, for_view, if_view, while_view
 from dfc.ir.symbols import symbols_of
 from dfc.ir.types import TensorType, Type
@@ -133,7 +134,18 @@ class _Printer:
 
     # -------------------------------------------------------- declarations --
 
+    def _queue(self, resource: Resource, form: QueueForm) -> None:
+        name = self._state[resource.name]
+        fields = ", ".join(f"{field}: {type_text(type_)}" for field, type_ in zip(form.fields, form.types, strict=True))
+        self._doc(resource.doc)
+        size = f"capacity = {form.capacity}, window = {form.window}"
+        settings = f" with name = {quoted(resource.name)}" if name != resource.name else ""
+        self._write(f"queue {name}: ({fields}) = graph.queue_of({size}){settings}")
+
     def _resource(self, resource: Resource) -> None:
+        if resource.queue is not None:
+            self._queue(resource, resource.queue)
+            return
         name = self._state[resource.name]
         initial = "graph.unset()"
         if resource.initial is not None:
@@ -171,6 +183,11 @@ class _Printer:
             arrow = f" -> {types[0]}" if entry.unnamed_result else f" -> ({', '.join(named)})"
         where = f" where {', '.join(map(check_text, entry.checks))}" if entry.checks else ""
         self._doc(entry.doc)
+        if entry.is_runner:
+            copies = f" with copies = {entry.copies}" if entry.copies > 1 else ""
+            self._write(f"runner {entry.name}{copies} {{")
+            self._suite(entry.block, scope, "")
+            return
         self._write(
             f"{'readonly ' if entry.readonly else ''}entry {entry.name}{_generics(entry.dims)}({', '.join(parameters)})"
             f"{arrow}{where}{' with concurrent = true' if entry.concurrent else ''} {{"

@@ -25,6 +25,7 @@ from dfc.ops.attributes import (
 )
 from dfc.ops.broadcasting import DimsEqual, same_shape
 from dfc.ops.effects.communication import NETWORK
+from dfc.ops.effects.queues import CLOSE, PUT, SIZE, TAKES, QueueAttributes, TakeAttributes
 from dfc.ops.record import HostCall, OpError, OpRecord
 from dfc.ops.sizes.equality import equal_under, facts_of, may_be_equal, sizes_compared
 
@@ -174,6 +175,24 @@ def _check_host_call(node: Node, record: OpRecord, resource: str) -> Iterator[st
     yield from _compare("results", _types(_plain(node.results)), tuple(expected))
 
 
+def _check_queue(node: Node, resources: Resources) -> Iterator[str]:
+    """What is put in, and what comes out, are the fields of the queue."""
+    attributes = node.attributes
+    assert isinstance(attributes, QueueAttributes | TakeAttributes)
+    yield from _check_host_call(node, registry.record(node.op), attributes.resource)
+    state = resources.get(attributes.resource)
+    if state is None:
+        return
+    if state.queue is None:
+        yield f"`{attributes.resource}` is no queue"
+    elif isinstance(attributes, TakeAttributes):
+        yield from _compare("types", attributes.types, state.queue.types)
+        if bool(_tensors(node.operands)) != state.queue.is_shuffled:
+            yield "takes draws if and only if its queue is shuffled"
+    elif node.op == PUT:
+        yield from _compare("elements", _tensors(node.operands), state.queue.types)
+
+
 def _check_assert(node: Node, resources: Resources) -> Iterator[str]:
     del resources
     yield from _compare("conditions", _types(_plain(node.operands)), [TensorType(BOOL)])
@@ -245,6 +264,7 @@ def _check_gradient(node: Node, resources: Resources) -> Iterator[str]:
 
 
 _SPECIAL: dict[str, Callable[[Node, Resources], Iterable[str]]] = {
+    **dict.fromkeys((PUT, *TAKES, SIZE, CLOSE), _check_queue),
     "read": _check_state,
     "draw": _check_state,
     "assign": _check_state,

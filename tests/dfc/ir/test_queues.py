@@ -1,0 +1,47 @@
+"""The layout of queues in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from dfc.ir.dtypes import F32, I32, U8
+from dfc.ir.queues import (
+    FIELD_ALIGNMENT,
+    HEADER_BYTES,
+    POSITION_BYTES,
+    SLOT_ALIGNMENT,
+    QueueForm,
+    field_bytes,
+    field_offsets,
+    first_slot,
+    queue_bytes,
+    slot_bytes,
+)
+from dfc.ir.types import TensorType, tensor
+
+FORMS = [
+    QueueForm(("value",), (TensorType(U8),), 1),
+    QueueForm(("x", "y"), (tensor(F32, 784), TensorType(I32)), 100, 10),
+    QueueForm(("a", "b", "c"), (tensor(U8, 3), tensor(F32, 0), tensor(F32, 2, 5)), 7),
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(form.fields))
+def test_header_order_slots_and_fields_lie_apart(form: QueueForm) -> None:
+    assert first_slot(form) >= HEADER_BYTES + POSITION_BYTES * form.capacity
+    ends = [offset + field_bytes(type_) for offset, type_ in zip(field_offsets(form), form.types, strict=True)]
+    assert all(end <= begin for end, begin in zip(ends, field_offsets(form)[1:], strict=False))
+    assert ends[-1] <= slot_bytes(form)
+    assert queue_bytes(form) == first_slot(form) + form.capacity * slot_bytes(form)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(form.fields))
+def test_slots_and_fields_are_aligned(form: QueueForm) -> None:
+    assert first_slot(form) % SLOT_ALIGNMENT == 0
+    assert slot_bytes(form) % SLOT_ALIGNMENT == 0
+    assert not any(offset % FIELD_ALIGNMENT for offset in field_offsets(form))
+
+
+def test_the_last_element_of_a_take_still_has_a_full_window() -> None:
+    assert QueueForm(("x",), (TensorType(F32),), 100, 10).most_at_once == 91
+    assert QueueForm(("x",), (TensorType(F32),), 100).most_at_once == 100
