@@ -18,12 +18,14 @@ from dataclasses import replace
 from dfc.bundle.target import CodeImage, Lowered, lacking, load_target
 from dfc.bundle.writing import Bundle, write
 from dfc.deferred.dataclasses import dataclass
+from dfc.diagnostics.diagnostic import CompileError
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.task_devices import Device
 from dfc.distribute.partition import RankRole
 from dfc.distribute.partition.devices import DeviceParts, split_by_device
 from dfc.distribute.place import Costs
 from dfc.distribute.place.devices import DeviceConstraints, OnDevices, needs_host, place_on_devices
+from dfc.distribute.queues import refused_queues
 from dfc.driver import pipeline
 from dfc.driver.pipeline import Context, Divided, Linked, OneRank, Part, Undivided
 from dfc.ir import walk
@@ -99,6 +101,8 @@ class OneTask:
         self._options = options
 
     def replicate(self, graph: Graph) -> Undivided:
+        if refused := list(refused_queues(graph, "on GPUs")):
+            raise CompileError(refused)
         return Undivided(graph)
 
     def shard(self, form: Undivided) -> Undivided:

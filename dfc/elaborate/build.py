@@ -27,7 +27,7 @@ from dfc.elaborate.names.modules import LoadedModule, Loader
 from dfc.elaborate.names.scope import Binding, Pending, Scope
 from dfc.elaborate.shapes.cost_limit import refuse_cost
 from dfc.elaborate.state.initial import in_order, initial_block
-from dfc.elaborate.state.queues import unfilled
+from dfc.elaborate.state.unfilled import empty_rings, unfilled
 from dfc.elaborate.state.variables import Variable, variables_in
 from dfc.elaborate.statements import blocks, branches, statements
 from dfc.elaborate.types.entities import UNKNOWN, BlockClass, Entity, EntryValue, Routine
@@ -243,7 +243,7 @@ def _resolve_all(program: Program, module: LoadedModule) -> None:
     for item in module.tree.items:
         if isinstance(item, tree.TypeItem):
             check_type(program, module.scope, item)
-        elif isinstance(item, tree.ConstItem | tree.QueueItem | tree.RunnerItem):
+        elif isinstance(item, tree.ConstItem | tree.QueueItem):
             _resolve(program, module.scope.own(item.name.text))
 
 
@@ -310,6 +310,7 @@ def _add_resources(program: Program) -> None:
             variable.container,
             variable.saved,
             variable.doc,
+            variable.queue,
         )
     try:
         in_order(program, list(program.variables.values()))
@@ -324,6 +325,13 @@ def _add_entries(program: Program, main: LoadedModule) -> None:
         if isinstance(item, tree.EntryItem):
             has_init = has_init or item.name.text == "init"
             _keep(graph.entries, item.name.text, entries.build_entry(program, main.scope, item))
+        elif isinstance(item, tree.RunnerItem):
+            from dfc.elaborate.runners import build_runner  # most programs have no runner
+
+            _keep(graph.entries, item.name.text, build_runner(program, main.scope, item))
+    if not program.reporter.error_count:  # else a body that has mistakes is not among them
+        for diagnostic in empty_rings(graph):
+            program.reporter.report(diagnostic)
     if program.variables and not has_init:
         _keep(graph.entries, "init", entries.build_init(program))
     for item in main.tree.items:

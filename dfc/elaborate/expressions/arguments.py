@@ -10,6 +10,7 @@ from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.mistakes import mistake
 from dfc.elaborate.types.entities import Entity
+from dfc.syntax.tree import tree
 
 SYNONYMS = {
     "window": "size",
@@ -90,6 +91,17 @@ def _check_name(
         raise mistake("E0204", title, argument.name_span, did_you_mean(near), notes=(signature,))
     if argument.name in by_name:
         raise mistake("E0204", f"the argument `{argument.name}` is given twice", argument.name_span)
+
+
+def arguments_of(node: tree.Call) -> list[Argument]:
+    """The arguments of a call as they are written."""
+    collected: list[Argument] = []
+    for each in node.arguments:
+        if isinstance(each, tree.NamedArgument):
+            collected.append(Argument(each.name.text, each.value.span, each.name.span, each.value))
+        else:
+            collected.append(Argument("", each.span, each.span, each))
+    return collected
 
 
 def value_of(context: Context, argument: Argument, expected: Expected = None) -> Entity:

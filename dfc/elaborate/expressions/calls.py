@@ -23,6 +23,7 @@ from dfc.elaborate.types.entities import (
     EntryValue,
     Instance,
     PreludeFunction,
+    QueueMethod,
     RngMethod,
     Routine,
     SpecialType,
@@ -53,6 +54,10 @@ def _dispatch(
             return context.engine.call_prelude(context, name, arguments, span, expected)
         case RngMethod():
             return call_rng_method(context, function, arguments, span)
+        case QueueMethod():
+            from dfc.elaborate.state.queue_calls import call_queue_method  # most programs have no queue
+
+            return call_queue_method(context, function, arguments, span)
         case Instance():
             return _apply(context, function, arguments, span, expected)
         case BlockClass():

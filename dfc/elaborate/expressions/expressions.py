@@ -11,6 +11,7 @@ from typing import TypeVar
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
+from dfc.elaborate.expressions.arguments import arguments_of
 from dfc.elaborate.expressions.indexing import index
 from dfc.elaborate.expressions.operations import apply
 from dfc.elaborate.expressions.operators import binary, invert, negate
@@ -152,16 +153,6 @@ def _logical(context: Context, node: tree.LogicalAnd | tree.LogicalOr, left: Ent
     if isinstance(right, Constant):
         return right if right.value == (op == "or") else left
     return binary(context, op, left, right, spans)
-
-
-def arguments_of(node: tree.Call) -> list[Argument]:
-    collected: list[Argument] = []
-    for each in node.arguments:
-        if isinstance(each, tree.NamedArgument):
-            collected.append(Argument(each.name.text, each.value.span, each.name.span, each.value))
-        else:
-            collected.append(Argument("", each.span, each.span, each))
-    return collected
 
 
 def _pipe(context: Context, node: tree.Pipe, left: Entity, expected: Expected) -> Entity:

@@ -18,6 +18,7 @@ from dfc.elaborate.mistakes import unsupported
 from dfc.elaborate.names.scope import BindingRole, Pending, Scope
 from dfc.elaborate.shapes import size_inference
 from dfc.elaborate.state import host_output, randomness, state_calls
+from dfc.elaborate.state.queues import CONSTRUCTORS, refuse_constructor
 from dfc.elaborate.types.entities import (
     ElementType,
     Entity,
@@ -82,14 +83,12 @@ SPECIAL: dict[str, Special] = {
     "summary.histogram": Special("summary.histogram(const tag: str, x, step: i64)", 2, host_output.run_histogram),
     "debug.print": Special("debug.print(const format: str, values ..)", 1, host_output.run_print, takes_more=True),
     "clock": Special("clock()", 0, host_output.make_clock),
+    **{name: Special(each.signature, 0, refuse_constructor) for name, each in CONSTRUCTORS.items() if "." not in name},
 }
 # What has an op record by now (`registry`) is not meant any more.
 UNSUPPORTED: dict[str, str] = {
     "quantize": "quantize(x, type)",
     "dequantize": "dequantize(x)",
-    "fifo": "fifo(const capacity: int)",
-    "shuffle_queue": "shuffle_queue(const capacity: int, const ready: int, const seed: int = 0)",
-    "staging": "staging(const depth: int)",
     "record_files": "record_files(const pattern: str, const passes: int, const shuffle: bool, const seed: int)",
     "split_text": "split_text(text, separator)",
     "matches": "matches(text, const pattern: str)",

@@ -64,6 +64,7 @@ from dfc.ops.attributes import (
     ResourceAttributes,
 )
 from dfc.ops.builder import Builder
+from dfc.ops.effects.queues import SIZE, QueueAttributes, TakeAttributes
 from dfc.ops.record import ConstArgument, HostCall, OpRecord, Parameter
 
 _ELEMENT = re.compile(r"(\w+)_?: (\w+)")
@@ -337,6 +338,9 @@ def _append_op(context: Context, record: OpRecord, operands: list[Value], attrib
             verb = "restores" if record.name == "checkpoint_restore" else "saves"
         case AssertAttributes():
             types, resources, verb = [], [ASSERT_RESOURCE], ""
+        case QueueAttributes(resource) | TakeAttributes(resource):
+            types = operate(context, spans, lambda _: record.infer([v.tensor for v in operands], attributes))
+            resources, verb = [resource], "reads" if record.name == SIZE else "uses"
         case _ if isinstance(record.lowering, HostCall):
             types = operate(context, spans, lambda _: record.infer([v.tensor for v in operands], attributes))
             resources, verb = [record.lowering.resource], ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context, Frame, Program, Root
-from dfc.elaborate.mistakes import Abandoned, Mistake, mistake, unsupported
+from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.scope import BindingRole, Pending, Scope
 from dfc.elaborate.statements.regions import Region
 from dfc.elaborate.types.convert import array_of, number_of
@@ -23,6 +23,7 @@ from dfc.elaborate.types.entities import (
     Instance,
     LiteralTensor,
     Routine,
+    RunnerValue,
     Size,
     Tensor,
     Unknown,
@@ -50,6 +51,7 @@ Declared = (
     | tree.QueueItem
     | tree.RunnerItem
 )
+StateItem = tree.ParamItem | tree.VarItem | tree.QueueItem
 ROLES: dict[type[tree.Node], BindingRole] = {
     tree.ConstItem: BindingRole.CONST,
     tree.TypeItem: BindingRole.TYPE,
@@ -72,9 +74,7 @@ def static_context(
     return Context(program, Frame(kind, name, name, span, root), Region(), scope, NO_FACTS)
 
 
-def declare(
-    program: Program, scope: Scope, item: Declared, state: Callable[[tree.ParamItem | tree.VarItem], Entity]
-) -> None:
+def declare(program: Program, scope: Scope, item: Declared, state: Callable[[StateItem], Entity]) -> None:
     """Binds the name of an item; `state` makes the variables of a declaration."""
     known = scope.own(item.name.text)
     if item.name.text in ALL:
@@ -89,9 +89,7 @@ def declare(
     scope.bind(item.name.text, _meaning(program, scope, item, state), item.name.span, ROLES[type(item)])
 
 
-def _meaning(
-    program: Program, scope: Scope, item: Declared, state: Callable[[tree.ParamItem | tree.VarItem], Entity]
-) -> Entity | Pending:
+def _meaning(program: Program, scope: Scope, item: Declared, state: Callable[[StateItem], Entity]) -> Entity | Pending:
     match item:
         case tree.FunctionItem() | tree.ProcedureItem():
             return Routine(item, scope)
@@ -106,13 +104,9 @@ def _meaning(
         case tree.ParamItem() | tree.VarItem():
             return Pending(once(program, item.name, lambda: state(item)))
         case tree.QueueItem():
-            return Pending(once(program, item.name, lambda: _refuse("queues are", item.span)))
+            return Pending(once(program, item.name, lambda: state(item)))
         case tree.RunnerItem():
-            return Pending(once(program, item.name, lambda: _refuse("runners are", item.span)))
-
-
-def _refuse(what: str, span: Span) -> Entity:
-    raise unsupported(what, span)
+            return RunnerValue(item)
 
 
 def once(program: Program, name: tree.Identifier, make: Callable[[], Entity]) -> Callable[[], Entity]:

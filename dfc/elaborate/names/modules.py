@@ -16,11 +16,12 @@ from dfc.diagnostics.source import SourceFile, Span
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.elaborate.context import Program
 from dfc.elaborate.mistakes import Mistake, mistake
-from dfc.elaborate.names.declarations import Declared, declare, once
+from dfc.elaborate.names.declarations import Declared, StateItem, declare, once
 from dfc.elaborate.names.former import former_name, present_name
 from dfc.elaborate.names.names import exported, missing_export
 from dfc.elaborate.names.scope import Binding, BindingRole, Pending, Scope
-from dfc.elaborate.state.state import Declaration, declare_state
+from dfc.elaborate.state.declaration import Declaration
+from dfc.elaborate.state.state import declare_state
 from dfc.elaborate.types.entities import Entity, ModuleValue
 from dfc.syntax.reader.parser import parse
 from dfc.syntax.reader.reading import read_source
@@ -159,7 +160,7 @@ class Loader:
                 program.reporter.report(problem.diagnostic)
                 continue
             binding = loaded.scope.own(item.name.text)
-            if isinstance(item, tree.ParamItem | tree.VarItem) and binding is not None:
+            if isinstance(item, StateItem) and binding is not None:
                 program.state_bindings.append(binding)
 
     def _import(self, loaded: LoadedModule, item: tree.ImportItem, folder: Path) -> None:

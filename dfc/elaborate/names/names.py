@@ -25,6 +25,8 @@ from dfc.elaborate.types.entities import (
     Instance,
     ModuleValue,
     PreludeModule,
+    QueueMethod,
+    QueueValue,
     RngMethod,
     Routine,
     TupleValue,
@@ -34,6 +36,7 @@ from dfc.elaborate.types.entities import (
 from dfc.ir.graph import ResourceKind
 from dfc.syntax.tree import tree
 
+QUEUE_METHODS = ("put", "take", "take_up_to", "size", "close")
 RNG_METHODS = ("uniform", "normal", "bernoulli", "categorical", "log_uniform", "permutation", "truncated_normal")
 
 
@@ -114,6 +117,12 @@ def member(context: Context, owner: Entity, name: tree.Identifier, whole: tree.M
             near = closest(name.text, RNG_METHODS)
             note = f"an rng offers {listed(RNG_METHODS)}"
             raise mistake("E0203", f"an rng has no `{name.text}`", name.span, did_you_mean(near), notes=(note,))
+        case QueueValue():
+            if name.text in QUEUE_METHODS:
+                return QueueMethod(owner, name.text)
+            near = closest(name.text, QUEUE_METHODS)
+            note = f"a queue offers {listed(QUEUE_METHODS)}"
+            raise mistake("E0203", f"a queue has no `{name.text}`", name.span, did_you_mean(near), notes=(note,))
         case Unknown():
             raise Abandoned
         case _:

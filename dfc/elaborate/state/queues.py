@@ -1,106 +1,199 @@
-"""Queues that nobody fills: taking from one would wait for ever, so it is a mistake before the program runs (E0701).
+"""`queue`: the form of a queue, and the rng that a shuffled one draws with.
 
-Reads the text of one file only, before anything is elaborated. A queue is taken for filled if anything puts into it, if
-it is handed on as a whole, or if it has settings, such as a container that other programs share.
+    queue pool: (image: f32[784], label: i32) = shuffle_queue(capacity = 8_192, ready = 2_048, seed = 3)
+
+is state called `pool`, of bytes, and an rng called `pool.order`. Assumes a declaration whose names are free. Guarantees
+that all sizes of an element are known, and that a queue has room for what one take may ask for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import field
 
+import numpy as np
+
 from dfc.deferred.dataclasses import dataclass
-from dfc.elaborate.mistakes import Mistake, mistake
+from dfc.diagnostics.source import Span
+from dfc.diagnostics.suggestions import closest, did_you_mean
+from dfc.elaborate.context import Argument, Context, Expected
+from dfc.elaborate.expressions.arguments import ExpectedArgument, arguments_of, assign_arguments, value_of
+from dfc.elaborate.mistakes import mistake, unsupported
+from dfc.elaborate.names.declarations import static_context
+from dfc.elaborate.names.scope import Scope
+from dfc.elaborate.state.declaration import Declaration, register
+from dfc.elaborate.state.randomness import RNG_TYPE
+from dfc.elaborate.state.variables import Variable
+from dfc.elaborate.types.convert import constant_of
+from dfc.elaborate.types.declared import DeclaredType, ResourceType, TupleType
+from dfc.elaborate.types.entities import Entity, LiteralTensor, QueueValue
+from dfc.elaborate.types.types import LARGEST_SIZE, resolve_type
+from dfc.ir.attributes import Literal
+from dfc.ir.graph import ResourceKind
+from dfc.ir.queues import QueueForm, queue_bytes, queue_type
+from dfc.ir.types import TensorType
+from dfc.ops.creation.philox import initial_state
 from dfc.syntax.tree import tree
 
-TAKING = ("take", "take_up_to")
-Body = tree.FunctionItem | tree.ProcedureItem | tree.EntryItem | tree.RunnerItem | tree.BlockItem | tree.TestItem
-BODIES = (
-    tree.FunctionItem,
-    tree.ProcedureItem,
-    tree.EntryItem,
-    tree.RunnerItem,
-    tree.BlockItem,
-    tree.TestItem,
-)
+MOST_ELEMENTS = 2**31
+"""More elements than this have no room for their order in the draws, which have 53 bits."""
+LATER_SETTINGS = ("container", "order", "persist", "saved")
 
 
-@dataclass(slots=True)
-class _Uses:
-    """What the program does with one queue."""
+@dataclass(frozen=True, slots=True)
+class Constructor:
+    """What makes a queue: its declaration, and the names of its arguments for capacity and for the window."""
 
-    methods: set[str] = field(default_factory=set[str])
-    takes: list[tuple[Body, tree.Call]] = field(default_factory=list[tuple[Body, tree.Call]])
-    mentions: int = 0  # of its name, the calls of its methods left out
-
-
-def unfilled(module: tree.Module) -> dict[str, Mistake]:
-    """By the name of the queue, what to say about it."""
-    queues = {item.name.text: item for item in module.items if isinstance(item, tree.QueueItem) and not item.settings}
-    if not queues:
-        return {}
-    bodies = [item for item in module.items if isinstance(item, BODIES)]
-    mistakes: dict[str, Mistake] = {}
-    for name, uses in _uses(queues, bodies).items():
-        if uses.takes and "put" not in uses.methods and not uses.mentions:
-            mistakes[name] = _waits_for_ever(queues[name], *uses.takes[0], bodies)
-    return mistakes
+    signature: str
+    capacity: str = "capacity"
+    window: str = ""
+    required: tuple[str, ...] = field(default=("capacity",))
+    has_seed: bool = False
 
 
-def _uses(queues: dict[str, tree.QueueItem], bodies: list[Body]) -> dict[str, _Uses]:
-    by_queue = {name: _Uses() for name in queues}
-    for body in bodies:
-        for node in tree.walk(body):
-            if isinstance(node, tree.Name) and node.text in by_queue:
-                by_queue[node.text].mentions += 1
-            method = _method(node)
-            if isinstance(node, tree.Call) and method is not None and method[0] in by_queue:
-                uses = by_queue[method[0]]
-                uses.mentions -= 1
-                uses.methods.add(method[1])
-                if method[1] in TAKING:
-                    uses.takes.append((body, node))
-    return by_queue
+CONSTRUCTORS = {
+    "fifo": Constructor("fifo(const capacity: int)"),
+    "staging": Constructor("staging(const depth: int)", "depth", required=("depth",)),
+    "shuffle_queue": Constructor(
+        "shuffle_queue(const capacity: int, const ready: int, const seed: int = 0)",
+        window="ready",
+        required=("capacity", "ready"),
+        has_seed=True,
+    ),
+    "graph.queue_of": Constructor("graph.queue_of(const capacity: int, const window: int)", window="window"),
+}
+"""`graph.queue_of` is what printed graphs say: the rng of its order stands beside it."""
 
 
-def _method(node: tree.Node) -> tuple[str, str] | None:
-    """The queue and the method of `pool.take(64)`."""
-    match node:
-        case tree.Call(tree.Member(tree.Name(queue), name)):
-            return queue, name.text
-        case _:
-            return None
-
-
-def _waits_for_ever(queue: tree.QueueItem, body: Body, call: tree.Call, bodies: list[Body]) -> Mistake:
-    name = queue.name.text
-    entry = next((each for each in bodies if isinstance(each, tree.EntryItem) and body in _reached(each, bodies)), None)
-    title = f"`{entry.name.text}` would wait for ever" if entry is not None else "this would wait for ever"
-    put = f"{name}.put({', '.join(_fields(queue.type)) or '...'})"
-    return mistake(
-        "E0701",
-        title,
-        call.span,
-        f"takes from `{name}`",
-        secondary=[(queue.name.span, "nothing in the program puts anything into it")],
-        helps=(f"fill it from a `runner {{ ... {put} }}`", "or from an entry that the host calls"),
+def declare_queue(declaration: Declaration, item: tree.QueueItem) -> QueueValue:
+    """The queue that an item declares."""
+    program = declaration.program
+    name = _full_name(item) or f"{declaration.prefix}{item.name.text}"
+    context = static_context(
+        program, Scope(declaration.scope), "state", item.name.text, item.name.span, generic=declaration.generic
     )
+    declared = resolve_type(context, item.type)
+    names, types = _fields(declared, item)
+    for type_ in types:
+        _check_size(type_, item, generic=declaration.generic)
+    constructor, arguments = _constructor(context, item)
+    form = _form(context, item, names, types, constructor, arguments)
+    span, type_, doc = item.name.span, queue_type(form), item.documentation
+    variable = Variable(name, ResourceKind.QUEUE, type_, False, span, saved=False, doc=doc, queue=form)
+    register(declaration, variable)
+    order = _order(declaration, context, item, f"{name}.order", arguments) if constructor.has_seed else None
+    if order is None and form.is_shuffled:
+        order = program.variables.get(f"{name}.order")  # a printed graph declares it above
+    return QueueValue(variable, form, isinstance(declared, TupleType), order)
 
 
-def _reached(entry: tree.EntryItem, bodies: list[Body]) -> list[Body]:
-    """An entry, and the functions whose names it mentions, or that these mention."""
-    functions = {b.name.text: b for b in bodies if isinstance(b, tree.FunctionItem | tree.ProcedureItem)}
-    reached: list[Body] = [entry]
-    for body in reached:
-        reached += [functions.pop(name) for name in _names(body) if name in functions]
-    return reached
+def refuse_constructor(context: Context, arguments: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
+    """`fifo(..)` anywhere but in the declaration of a queue."""
+    del context, arguments, expected
+    name = span.text.split("(")[0]
+    helps = ("declare the queue at the top of the file, with `queue`, its name and the type of its elements",)
+    raise mistake("E0407", f"`{name}` makes a queue", span, "here is no queue", helps=helps)
 
 
-def _names(body: Body) -> Iterator[str]:
-    return (node.text for node in tree.walk(body) if isinstance(node, tree.Name))
+def _full_name(item: tree.QueueItem) -> str:
+    """`with name = "net.pool"`, as printed graphs write it; of other settings there is none yet."""
+    stated = ""
+    for setting in item.settings:
+        name = setting.name.text
+        if name == "name" and isinstance(setting.value, tree.StringLiteral):
+            stated = setting.value.value
+            continue
+        if name in LATER_SETTINGS:
+            raise unsupported(f"the setting `{name}` of a queue is", setting.span)
+        near = did_you_mean(closest(name, LATER_SETTINGS))
+        raise mistake("E0204", f"a queue has no setting `{name}`", setting.name.span, near)
+    return stated
 
 
-def _fields(written: tree.TypeExpression) -> list[str]:
-    if not isinstance(written, tree.TupleType):
-        return []
-    return [each.name.text for each in written.fields if isinstance(each, tree.NamedField)]
+def _fields(declared: DeclaredType, item: tree.QueueItem) -> tuple[tuple[str, ...], tuple[TensorType, ...]]:
+    """The names and types of the values of an element."""
+    match declared:
+        case TensorType():
+            return ("value",), (declared,)
+        case TupleType(fields, names) if fields:
+            types = [each for each in fields if isinstance(each, TensorType)]
+            if len(types) == len(fields):
+                shown = names or tuple(f"value_{number}" for number in range(len(fields)))
+                return shown, tuple(types)
+        case ResourceType("string"):
+            raise unsupported("strings are", item.type.span)
+        case _:
+            pass
+    title = f"the elements of a queue are tensors, or tuples of tensors, not {declared}"
+    raise mistake("E0316", title, item.type.span)
+
+
+def _check_size(type_: TensorType, item: tree.QueueItem, *, generic: bool) -> None:
+    if not generic and any(size.constant is None for size in type_.shape):
+        title = "the shape of the elements of a queue is known when the program is compiled"
+        raise mistake("E0309", title, item.type.span, str(type_))
+
+
+def _constructor(context: Context, item: tree.QueueItem) -> tuple[Constructor, Mapping[str, Argument]]:
+    """What makes the queue, and its arguments by name."""
+    value = item.value
+    name = value.function.span.text if isinstance(value, tree.Call) else ""
+    constructor = CONSTRUCTORS.get(name)
+    if constructor is None or not isinstance(value, tree.Call):
+        offered = tuple(each for each in CONSTRUCTORS if "." not in each)
+        note = f"a queue is made by {', '.join(CONSTRUCTORS[each].signature for each in offered)}"
+        near = did_you_mean(closest(name, offered)) if name else ""
+        raise mistake("E0407", "this makes no queue", item.value.span, near, notes=(note,))
+    known = (constructor.capacity, constructor.window, "seed" if constructor.has_seed else "")
+    expected = [ExpectedArgument(each, each in constructor.required) for each in known if each]
+    return constructor, assign_arguments(name, expected, arguments_of(value), value.span, constructor.signature)
+
+
+def _form(
+    context: Context,
+    item: tree.QueueItem,
+    names: tuple[str, ...],
+    types: tuple[TensorType, ...],
+    constructor: Constructor,
+    arguments: Mapping[str, Argument],
+) -> QueueForm:
+    capacity = _count(context, arguments[constructor.capacity], constructor.capacity)
+    window = 1
+    if constructor.window in arguments:
+        window = _count(context, arguments[constructor.window], constructor.window)
+        if window > capacity:
+            title = f"a queue with room for {capacity} elements is never {constructor.window} with {window}"
+            label = f"more than the {constructor.capacity}, {capacity}"
+            raise mistake("E0315", title, arguments[constructor.window].span, label)
+    form = QueueForm(names, types, capacity, window)
+    if all(size.constant is not None for type_ in types for size in type_.shape) and queue_bytes(form) > LARGEST_SIZE:
+        raise mistake("E0309", f"a queue of {capacity} such elements is too large", item.type.span)
+    return form
+
+
+def _count(context: Context, argument: Argument, name: str) -> int:
+    what = f"the argument `{name}` of a queue"
+    value = constant_of(context, value_of(context, argument), argument.span, what)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise mistake("E0315", f"{what} must be a whole number", argument.span)
+    if not 1 <= value <= MOST_ELEMENTS:
+        label = "nothing could ever be put into it" if value == 0 else ""
+        raise mistake("E0315", f"{what} must be between 1 and {MOST_ELEMENTS}", argument.span, label)
+    return value
+
+
+def _order(
+    declaration: Declaration, context: Context, item: tree.QueueItem, name: str, arguments: Mapping[str, Argument]
+) -> Variable:
+    """The rng whose numbers say which element a take gets."""
+    seed: object = 0
+    if "seed" in arguments:
+        seed = constant_of(context, value_of(context, arguments["seed"]), arguments["seed"].span, "the seed")
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise mistake("E0315", "a seed is a whole number", arguments["seed"].span)
+    assert isinstance(seed, int)
+    literal = LiteralTensor(Literal(np.asarray(initial_state(seed, name))), RNG_TYPE)
+    order = Variable(name, ResourceKind.RNG, RNG_TYPE, False, item.name.span, saved=False)
+    declaration.program.first_values[order] = lambda _context: literal
+    register(declaration, order)
+    return order

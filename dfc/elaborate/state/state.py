@@ -1,4 +1,4 @@
-"""`param` and `var`: variables, generators of random numbers, and instances of blocks."""
+"""`param`, `var` and `queue`: variables, generators of random numbers, and instances of blocks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from dataclasses import replace
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean
-from dfc.elaborate.context import Context, Program
+from dfc.elaborate.context import Context
 from dfc.elaborate.expressions.recomputing import SETTING as RECOMPUTE
 from dfc.elaborate.expressions.recomputing import mark_instances
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.names.declarations import static_context
 from dfc.elaborate.names.scope import Scope
+from dfc.elaborate.state.declaration import Declaration, register
+from dfc.elaborate.state.queues import declare_queue
 from dfc.elaborate.state.randomness import RNG_TYPE
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.types.convert import constant_of, is_operand, tensor
@@ -38,18 +40,10 @@ class Settings:
     kind: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """Where a state item stands: its scope, the prefix of its full name, and whether it is only being checked."""
-
-    program: Program
-    scope: Scope
-    prefix: str
-    generic: bool = False
-
-
-def declare_state(declaration: Declaration, item: tree.ParamItem | tree.VarItem) -> Entity:
-    """The variables or instance that an item declares."""
+def declare_state(declaration: Declaration, item: tree.ParamItem | tree.VarItem | tree.QueueItem) -> Entity:
+    """The variables, instance or queue that an item declares."""
+    if isinstance(item, tree.QueueItem):
+        return declare_queue(declaration, item)
     context = static_context(
         declaration.program,
         Scope(declaration.scope),
@@ -193,21 +187,6 @@ def _variable(
 def _is_unset(value: tree.RightHandSide) -> bool:
     """`graph.unset()`: printed graphs say so of a variable without a first value."""
     return isinstance(value, tree.Call) and value.span.text == "graph.unset()"
-
-
-def register(declaration: Declaration, variable: Variable) -> None:
-    program = declaration.program
-    if declaration.generic:
-        return
-    known = program.variables.get(variable.name)
-    if known is not None:
-        raise mistake(
-            "E0205",
-            f"two variables have the name `{variable.name}`",
-            variable.span,
-            secondary=[(known.span, "the first one")],
-        )
-    program.variables[variable.name] = variable
 
 
 def _rng(declaration: Declaration, item: tree.ParamItem | tree.VarItem, name: str, settings: Settings) -> Entity:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dfc.elaborate.types.entities import Entity, Instance, ListValue, TupleValue, Variable, VariableValue
+from dfc.elaborate.types.entities import Entity, Instance, ListValue, QueueValue, TupleValue, VariableValue
+from dfc.elaborate.types.variable import Variable
 
 __all__ = ["Variable", "trained_in", "variables_in"]
 
@@ -14,6 +15,10 @@ def variables_in(entity: Entity) -> Iterator[Variable]:
     match entity:
         case VariableValue(variable):
             yield variable
+        case QueueValue(variable, _, _, order):
+            yield variable
+            if order is not None:
+                yield order
         case TupleValue(items) | ListValue(items):
             for item in items:
                 yield from variables_in(item)

@@ -11,17 +11,18 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import CALL_COST, Argument, Context, Frame
 from dfc.elaborate.expressions.arguments import value_of
 from dfc.elaborate.expressions.parameters import bind_all, match_arguments, require_all_known
-from dfc.elaborate.mistakes import Mistake, mistake
+from dfc.elaborate.mistakes import Mistake, mistake, unsupported
 from dfc.elaborate.names.declarations import declare
 from dfc.elaborate.names.scope import Scope
 from dfc.elaborate.shapes.cost_limit import refuse_cost
 from dfc.elaborate.shapes.obligations import require, where_conditions
-from dfc.elaborate.state.state import Declaration, declare_state
+from dfc.elaborate.state.declaration import Declaration
+from dfc.elaborate.state.state import declare_state
 from dfc.elaborate.types.entities import BlockClass, Constant, Entity, Instance, Routine, Size, Unknown
 from dfc.elaborate.types.generics import Matching, read_signature
 from dfc.syntax.tree import tree
 
-STATE_ITEMS = (tree.ParamItem, tree.VarItem)
+STATE_ITEMS = (tree.ParamItem, tree.VarItem, tree.QueueItem)
 
 
 def construct(context: Context, block: BlockClass, arguments: Sequence[Argument], span: Span) -> Entity:
@@ -115,6 +116,8 @@ def _with_members(context: Context, item: tree.BlockItem, name: str) -> Instance
     declaration = Declaration(program, context.scope, f"{name}.", context.generic)
     for each in item.members:
         try:
+            if isinstance(each, tree.RunnerItem):
+                raise unsupported("runners in blocks are", each.name.span)
             declare(program, context.scope, each, lambda s, p=declaration: declare_state(p, s))
         except Mistake as problem:
             program.reporter.report(problem.diagnostic)

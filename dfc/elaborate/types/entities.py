@@ -15,10 +15,12 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.names.roles import BindingRole
+from dfc.elaborate.types.variable import Variable
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType, DTypeVariable
-from dfc.ir.graph import ResourceKind, Value
+from dfc.ir.graph import Value
+from dfc.ir.queues import QueueForm
 from dfc.ir.types import TensorType
 from dfc.ops.builder import Builder
 from dfc.syntax.tree.tree import (
@@ -26,6 +28,7 @@ from dfc.syntax.tree.tree import (
     EntryItem,
     FunctionItem,
     ProcedureItem,
+    RunnerItem,
     TypeItem,
 )
 
@@ -127,24 +130,6 @@ def _leaves(items: tuple[Entity, ...]) -> int:
     return sum(item.leaves if isinstance(item, ListValue | TupleValue) else 1 for item in items)
 
 
-@dataclass(eq=False, slots=True)
-class Variable:
-    """One resource; its first value is in `Program.first_values`, if it has one of its own."""
-
-    name: str
-    kind: ResourceKind
-    type: TensorType
-    trained: bool
-    span: Span
-    container: str = "default"
-    saved: bool = True
-    doc: str = ""
-
-    @property
-    def short_name(self) -> str:
-        return self.name.rsplit(".", 1)[-1]
-
-
 @dataclass(frozen=True, slots=True)
 class VariableValue:
     """A variable itself; using it as an operand reads it."""
@@ -180,6 +165,23 @@ class RngMethod:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueValue:
+    """A queue. `is_tuple`: whether an element is a tuple of fields, or one value alone; `order` is the rng that a
+    shuffled queue draws its elements with."""
+
+    variable: Variable
+    form: QueueForm
+    is_tuple: bool
+    order: Variable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMethod:
+    queue: QueueValue
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class BlockClass:
     item: BlockItem
     scope: Scope
@@ -201,6 +203,11 @@ class Instance:
 class EntryValue:
     item: EntryItem
     scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerValue:
+    item: RunnerItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +289,12 @@ Entity: TypeAlias = (
     | Routine
     | PreludeFunction
     | RngMethod
+    | QueueValue
+    | QueueMethod
     | BlockClass
     | Instance
     | EntryValue
+    | RunnerValue
     | ModuleValue
     | PreludeModule
     | ElementType

@@ -14,7 +14,7 @@ from dfc.syntax.reader.tokens import Lexed
 from tests.support.command_line import Command
 
 MISTAKE = "dfg 1\n\nfn half(n: i32) -> i32 = n / 2\n"
-UNSUPPORTED = "dfg 1\n\nqueue pool: (image: f32[784]) = shuffle_queue(capacity = 10, ready = 1)\n"
+UNSUPPORTED = "dfg 1\n\nqueue names: string = fifo(capacity = 3)\n"
 RIGHT = "dfg 1\n\nfn half(n: i32) -> i32 = n // 2\n"
 
 
@@ -68,7 +68,7 @@ def test_what_is_not_supported_has_a_code_of_its_own(folder: Path, dfc: Command)
     ended = dfc("check", write(folder, "queue.dfg", UNSUPPORTED))
     assert ended.code == 3
     assert "error[E1001]" in ended.message
-    assert " --> queue.dfg:3:1\n" in ended.err
+    assert " --> queue.dfg:3:14\n" in ended.err
 
 
 def test_a_mistake_beside_what_is_not_supported_is_a_mistake(folder: Path, dfc: Command) -> None:
