@@ -136,6 +136,9 @@ class Locked:
 
 
 DEFAULT_CONTAINER = "default"
+BACKGROUND = "@background"
+"""The lock of what runners share with entries: of its own, so that an entry that holds that of the default container
+never keeps a runner waiting."""
 
 
 def lock_order(containers: Iterable[str]) -> tuple[str, ...]:
@@ -226,12 +229,13 @@ class EntrySignature:
     resources_read: tuple[str, ...]
     resources_written: tuple[str, ...]
     span: Span
+    copies: int = 0  # of a runner: how many threads repeat it; of an entry that is called, 0
 
 
 @dataclass(slots=True)
 class Program:
     """A whole program ready for a target. `functions` are the kernel functions that its kernels are made of, beside
-    primitives; each stands behind those it calls."""
+    primitives; each stands behind those it calls. `background` is the state that runners share with entries."""
 
     name: str
     kernels: list[Kernel] = field(default_factory=list[Kernel])
@@ -242,6 +246,12 @@ class Program:
     faults: list[Fault] = field(default_factory=list[Fault])
     sites: list[HostSite] = field(default_factory=list[HostSite])
     functions: list[Function] = field(default_factory=list[Function])
+    background: frozenset[str] = frozenset()
+
+    def lock_of(self, resource: str) -> str:
+        """The name of the lock of a piece of state: its container, but for what runners share."""
+        container = self.resources[resource].container
+        return BACKGROUND if container == DEFAULT_CONTAINER and resource in self.background else container
 
     def fault(self, kind: str, message: str, span: Span) -> int:
         """The number of a new fault site."""

@@ -6,7 +6,13 @@ from dfc.ir.graph import Entry
 from dfc.ir.types import TensorType
 from dfc.ir.walk import nodes
 from dfc.kernels.program import EntrySignature
-from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
+from dfc.ops.attributes import (
+    AssignAttributes,
+    DrawAttributes,
+    HostAttributes,
+    ResourceAttributes,
+)
+from dfc.ops.effects.queues import QueueAttributes, TakeAttributes
 from dfc.transforms.batch.over_batch import results_over
 
 
@@ -15,7 +21,7 @@ def signature(entry: Entry) -> EntrySignature:
     feeds = [value for value in entry.block.parameters if not value.is_token]
     types = [(v.tensor.machine, v.tensor.shape) if isinstance(v.type, TensorType) else None for v in feeds]
     results = [v.tensor for v in entry.block.outputs if isinstance(v.type, TensorType)]
-    read, written = _state(entry)
+    read, written = state_used(entry)
     return EntrySignature(
         entry.name,
         entry.parameter_names,
@@ -35,10 +41,11 @@ def signature(entry: Entry) -> EntrySignature:
         read,
         written,
         entry.span,
+        entry.copies,
     )
 
 
-def _state(entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def state_used(entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The state an entry reads and writes, sorted. A draw does both; so does an assignment that leaves a part."""
     read: set[str] = set()
     written: set[str] = set()
@@ -51,6 +58,9 @@ def _state(entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:
                 if index or mode != ":=":
                     read.add(name)
             case DrawAttributes(name):
+                read.add(name)
+                written.add(name)
+            case QueueAttributes(name) | TakeAttributes(name):
                 read.add(name)
                 written.add(name)
             case HostAttributes(names):

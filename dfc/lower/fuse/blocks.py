@@ -48,6 +48,7 @@ from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView, fresh, whole_view
 from dfc.ops.attributes import FINITE, AssertAttributes, ConstantAttributes
 from dfc.ops.effects.effects import is_host_call
+from dfc.ops.effects.queues import QueueAttributes, TakeAttributes
 from dfc.ops.routines import routine_of
 
 
@@ -129,11 +130,18 @@ def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedPart:
             operands, results = (
                 tuple(_view_of(scope, v) for v in _tensors(vs)) for vs in (node.operands, node.results)
             )
-            return FusedHostCall(node, operands, results)
+            return FusedHostCall(node, operands, results, _fault_of(scope, node))
         case _ if (name := routine_of(node)) is not None:
             return routine(scope, node, name)
         case _:
             return FusedCheckpoint(node, scope.texts[node.operands[0]])
+
+
+def _fault_of(scope: Scope, node: Node) -> int | None:
+    """The site of what can go wrong with a queue; its message is the name of the queue."""
+    if not isinstance(node.attributes, QueueAttributes | TakeAttributes):
+        return None
+    return scope.fault(node, "queue", node.attributes.resource, node.span)
 
 
 def _view_of(scope: Scope, value: Value) -> BufferView:

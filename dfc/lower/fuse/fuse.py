@@ -17,6 +17,7 @@ from dfc.ir.measured import bounds_in
 from dfc.ir.types import TextType
 from dfc.kernels.form import ROUTINE, ROW_BLOCKS
 from dfc.kernels.program import BufferRole, Program
+from dfc.lower.background import background_state
 from dfc.lower.fuse.blocks import fuse_block
 from dfc.lower.fuse.emit.effects import names_to_isolate
 from dfc.lower.fuse.fused import Fused, FusedEntry
@@ -35,11 +36,12 @@ def fuse(graph: Graph, *, fusing: bool = True, forms: Collection[str] = ()) -> F
     """The kernels of a graph; with `fusing` off every node is a kernel of its own (to narrow down mistakes). `forms`
     are the kernel forms that the target takes besides loops and contractions."""
     graph = graph if ROUTINE in forms else expand_routines(graph)
-    tables = Program(graph.name, resources=dict(graph.resources))
+    background = background_state(graph)
+    tables = Program(graph.name, resources=dict(graph.resources), background=background)
     numbers: dict[Literal, int] = {}
     entries: list[FusedEntry] = []
     for entry in (*graph.entries.values(), *graph.tests.values()):
-        isolated = names_to_isolate(entry, graph.resources)
+        isolated = names_to_isolate(entry, graph.resources, background)
         fused = _entry(Scope(tables, fusing, isolated, numbers), entry)
         entries.append(with_row_blocks(fused) if fusing and ROW_BLOCKS in forms else fused)
     return Fused(tables, tuple(entries))

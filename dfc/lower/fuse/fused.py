@@ -92,11 +92,13 @@ class FusedEffect:
 
 @dataclass(frozen=True, slots=True)
 class FusedHostCall:
-    """A call of the host, which reads the inputs and fills the outputs."""
+    """A call of the host, which reads the inputs and fills the outputs. Where it can fail for a reason of the program,
+    as the use of a queue can, `fault` is the site of that."""
 
     node: Node
     inputs: tuple[BufferView, ...]
     outputs: tuple[BufferView, ...]
+    fault: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@
                                                   launch 4 ..
 
 An entry that changes what a readonly one reads holds the lock from its first such write to its last, so that a readonly
-call sees all of them or none. A readonly entry shares the locks of what it reads from start to end.
+call sees all of them or none. A readonly entry shares the locks of what it reads from start to end. Nothing waits for a
+queue while it holds a lock: there the lock is given back, and a readonly call may see what was written until then.
 
 Assumes scheduled steps, and that the run side runs nothing concurrently with an entry that saves or restores.
 """
@@ -16,10 +17,19 @@ Assumes scheduled steps, and that the run side runs nothing concurrently with an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from dfc.kernels.program import DEFAULT_CONTAINER, BufferRole, EntrySignature, Program, lock_order
-from dfc.lower.schedule.unallocated import UnallocatedCopy, UnallocatedLaunch, UnallocatedLocked, UnallocatedStep, walk
+from dfc.lower.schedule.unallocated import (
+    UnallocatedCopy,
+    UnallocatedHostCall,
+    UnallocatedLaunch,
+    UnallocatedLocked,
+    UnallocatedStep,
+    walk,
+)
 from dfc.lower.storage import BufferView
+from dfc.ops.effects.queues import PUT, TAKES
 
 NAME = "locks"
 
@@ -28,7 +38,7 @@ def lock(tables: Program, entries: Sequence[list[UnallocatedStep]]) -> list[list
     """The steps of every entry, with locks around those that need any; `tables` has signatures and state."""
     readers = [each for each in tables.signatures if each.readonly and not each.is_test]
     seen = {name for each in readers for name in each.resources_read}
-    own = {name for name in seen if tables.resources[name].container == DEFAULT_CONTAINER}
+    own = {name for name in seen if tables.lock_of(name) == DEFAULT_CONTAINER}
     pairs = zip(entries, tables.signatures, strict=True)
     return [steps if each.is_test else _locked(tables, steps, each, own) for steps, each in pairs]
 
@@ -37,21 +47,34 @@ def _locked(
     tables: Program, steps: list[UnallocatedStep], signature: EntrySignature, seen: set[str]
 ) -> list[UnallocatedStep]:
     if signature.readonly:
-        containers = lock_order(tables.resources[name].container for name in signature.resources_read)
+        containers = lock_order(tables.lock_of(name) for name in signature.resources_read)
         return [UnallocatedLocked(containers, False, steps)] if containers else steps
     watched = seen.intersection(signature.resources_written)
     if signature.concurrent or not watched:
         return steps
-    return _from_first_to_last(steps, watched)
+    return _from_first_to_last(tables, steps, watched)
 
 
-def _from_first_to_last(steps: list[UnallocatedStep], watched: set[str]) -> list[UnallocatedStep]:
-    """The steps with the writes of watched state, and what is between them, under one lock."""
-    writes = [number for number, step in enumerate(steps) if _writes(step, watched)]
-    if not writes:
-        return steps
-    first, last = writes[0], writes[-1] + 1
-    return [*steps[:first], UnallocatedLocked((DEFAULT_CONTAINER,), True, steps[first:last]), *steps[last:]]
+def _from_first_to_last(tables: Program, steps: list[UnallocatedStep], watched: set[str]) -> list[UnallocatedStep]:
+    """The steps with the writes of watched state, and what is between them, under one lock, which is not held where
+    the entry uses a queue."""
+    locked: list[UnallocatedStep] = []
+    for uses_queue, run in groupby(steps, lambda step: _uses_queue(tables, step)):
+        part = list(run)
+        writes = [number for number, step in enumerate(part) if _writes(step, watched)]
+        if uses_queue or not writes:
+            locked += part
+            continue
+        first, last = writes[0], writes[-1] + 1
+        inner = UnallocatedLocked((DEFAULT_CONTAINER,), True, part[first:last])
+        locked += [*part[:first], inner, *part[last:]]
+    return locked
+
+
+def _uses_queue(tables: Program, step: UnallocatedStep) -> bool:
+    """Whether a step, or one inside it, may wait for a queue."""
+    sites = [tables.sites[each.site] for each in walk([step]) if isinstance(each, UnallocatedHostCall)]
+    return any(site.kind in (PUT, *TAKES) for site in sites)
 
 
 def _writes(step: UnallocatedStep, watched: set[str]) -> bool:

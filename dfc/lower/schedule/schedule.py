@@ -37,6 +37,7 @@ from dfc.lower.fuse.fused import (
 )
 from dfc.lower.schedule.locks import lock
 from dfc.lower.schedule.order import order
+from dfc.lower.schedule.turns import take_turns
 from dfc.lower.schedule.unallocated import (
     UnallocatedCheck,
     UnallocatedCopy,
@@ -84,7 +85,8 @@ def schedule(fused: Fused) -> Scheduled:
         steps = order(_Scheduler(tables).block(each.block))
         entries.append(_entry(each, steps))
     locked = lock(tables, [each.steps for each in entries])
-    return Scheduled(tables, tuple(replace(e, steps=steps) for e, steps in zip(entries, locked, strict=True)))
+    in_turn = [take_turns(tables, each.entry, steps) for each, steps in zip(entries, locked, strict=True)]
+    return Scheduled(tables, tuple(replace(e, steps=steps) for e, steps in zip(entries, in_turn, strict=True)))
 
 
 def _entry(fused: FusedEntry, steps: list[UnallocatedStep]) -> ScheduledEntry:
@@ -129,8 +131,8 @@ class _Scheduler:
         assert isinstance(attributes, ResourceAttributes | AssignAttributes | DrawAttributes)
         is_read = isinstance(attributes, ResourceAttributes)
         copies = [UnallocatedCopy(source, target) for source, target in part.copies]
-        container = self._tables.resources[attributes.resource].container
-        return UnallocatedLocked((container,), not is_read, [*copies, *map(_launch, part.kernels)])
+        lock_name = self._tables.lock_of(attributes.resource)
+        return UnallocatedLocked((lock_name,), not is_read, [*copies, *map(_launch, part.kernels)])
 
     def _host_call(self, part: FusedHostCall) -> UnallocatedHostCall:
         node = part.node
@@ -138,6 +140,8 @@ class _Scheduler:
         assert isinstance(lowering, HostCall)
         inputs, outputs = (tuple((view.dtype, view.shape) for view in views) for views in (part.inputs, part.outputs))
         kind, attributes = lowering.kind, tuple(_attributes(node.attributes))
+        if part.fault is not None:
+            attributes = (*attributes, ("fault", part.fault))
         site = self._tables.host_site(HostSite(kind, attributes, inputs, outputs, (node.name,), node.span))
         return UnallocatedHostCall(site, part.inputs, part.outputs)
 

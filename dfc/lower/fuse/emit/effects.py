@@ -25,13 +25,16 @@ from dfc.lower.storage import BufferView, whole_view
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
 
 
-def names_to_isolate(entry: Entry, resources: Mapping[str, Resource]) -> frozenset[str]:
-    """The state that others may change while an entry runs: all of it beside other calls of a concurrent entry, and
-    whatever lies in a container that programs share. A readonly entry holds its locks from start to end instead."""
+def names_to_isolate(
+    entry: Entry, resources: Mapping[str, Resource], background: frozenset[str] = frozenset()
+) -> frozenset[str]:
+    """The state that others may change while an entry runs: all of it beside other calls of a concurrent entry,
+    whatever lies in a container that programs share, and what runners share (`background`). A readonly entry holds its
+    locks from start to end instead."""
     if entry.readonly or entry.is_test:
         return frozenset()
     shared = (r for r in resources.values() if entry.concurrent or r.container != DEFAULT_CONTAINER)
-    return frozenset(resource.name for resource in shared)
+    return background.union(resource.name for resource in shared)
 
 
 def isolated(scope: Scope, collected: Collected, item: StepItem) -> FusedEffect:
