@@ -41,6 +41,7 @@ from dfc_runtime.formats import bundle as bundle_format
 from dfc_runtime.formats.element_types import STORED_AS, stored_shape
 from dfc_runtime.formats.manifest import (
     HANDED,
+    QUEUE,
     TEXT,
     Entry,
     FaultSite,
@@ -69,16 +70,17 @@ class Bundle:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The names of the entries, tests left out."""
-        return tuple(entry.name for entry in self.manifest.entries if not entry.is_test)
+        """The names of the entries, tests and runners left out."""
+        return tuple(entry.name for entry in self.manifest.entries if entry.is_called)
 
     def with_state(self, state: Mapping[str, NDArray[np.generic] | np.generic]) -> Bundle:
-        """The same program with these values for all its state (such as `model.state`): loading takes them, and does
-        not run `init`."""
-        missing = [entry.name for entry in self.manifest.state if entry.name not in state]
+        """The same program with these values for all its state but queues (such as `model.state`): loading takes them,
+        and does not run `init`."""
+        entries = [entry for entry in self.manifest.state if entry.kind != QUEUE]
+        missing = [entry.name for entry in entries if entry.name not in state]
         if missing:
             raise FeedError(f"no value is given for the state {missing[0]}", code="E0901")
-        captured = [_captured(entry, np.asarray(state[entry.name])) for entry in self.manifest.state]
+        captured = [_captured(entry, np.asarray(state[entry.name])) for entry in entries]
         kept = [each for each in self.contents if not each.name.startswith(bundle_format.WEIGHTS)]
         return replace(self, contents=(*kept, *captured))
 
@@ -243,6 +245,7 @@ def _entry(entry: EntryProgram, signature: EntrySignature) -> Entry:
         largest_live=formula(entry.largest_live, names),
         peak_names=entry.peak_names,
         measured=tuple(names[symbol] for symbol, _ in entry.measured),
+        copies=signature.copies,
     )
 
 

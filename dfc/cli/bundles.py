@@ -140,7 +140,7 @@ def cluster_of(path: str) -> Cluster | None:
 def entry_of(path: str, name: str) -> Entry | None:
     """What a bundle says of an entry, None if it has none of that name."""
     with opened(existing(path)) as bundle:
-        return next((each for each in bundle.manifest.entries if each.name == name and not each.is_test), None)
+        return next((each for each in bundle.manifest.entries if each.name == name and each.is_called), None)
 
 
 def existing(path: str) -> Path:

@@ -218,6 +218,12 @@ def find_driver(name: str) -> DriverType:
     raise BundleError(text + remedy, code="E0907")
 
 
+def has_queues(name: str) -> bool:
+    """Whether the native code of a driver answers the requests of queues and runners itself: those that do say so by
+    `has_queues`, and are `dfc_runtime.runners.native.HasQueues` for programs with queues."""
+    return getattr(find_driver(name), "has_queues", False) is True
+
+
 def _is_here(name: str) -> bool:
     """Whether a built-in driver is installed, perhaps as part of a checkout that states no entry points for it."""
     return find_spec(BUILT_IN[name].partition(".")[0]) is not None

@@ -13,7 +13,7 @@ from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import opened
 from dfc_runtime.formats.element_types import SIZES
-from dfc_runtime.formats.manifest import Manifest, StateEntry
+from dfc_runtime.formats.manifest import QUEUE, Manifest, StateEntry
 from dfc_runtime.mixed.looking import DeviceInfo, devices_in
 
 
@@ -46,8 +46,8 @@ class Inspection:
 
     @property
     def state_size(self) -> int:
-        """Bytes of state."""
-        return sum(state_bytes(each) for each in self.manifest.state)
+        """Bytes of state, without queues."""
+        return sum(state_bytes(each) for each in self.manifest.state if each.kind != QUEUE)
 
 
 def state_bytes(entry: StateEntry) -> int:

@@ -13,7 +13,8 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from dfc_runtime.calls.calls import Machinery, make_call
+from dfc_runtime.calls.calls import Machinery
+from dfc_runtime.calls.functions import make_call
 from dfc_runtime.calls.origin import Origin
 from dfc_runtime.calls.partial import PartialEntries
 from dfc_runtime.checkpoints import restore as checkpoints
@@ -71,7 +72,8 @@ class Module:
         self.at_close: list[Callable[[], None]] = []
         self._saver = saver
         self._parts = PartialEntries(origin, self._machinery)
-        entries = [ModuleEntry(self._machinery, number, origin) for number in range(len(self.manifest.entries))]
+        called = [number for number, each in enumerate(self.manifest.entries) if not each.is_runner]
+        entries = [ModuleEntry(self._machinery, number, origin) for number in called]
         self.entries: Mapping[str, ModuleEntry] = {each.name: each for each in entries if not each.signature.is_test}
         self.tests: Mapping[str, ModuleEntry] = {each.name: each for each in entries if each.signature.is_test}
         self.__dict__.update({name: each.function for name, each in self.entries.items() if name not in _OWN})
@@ -150,11 +152,20 @@ class Module:
             self._machinery.results.free()
 
     def close(self) -> None:
-        """Waits for calls that run, and ends the driver. Afterwards no entry can be called; state can still be read
-        and saved."""
+        """Ends runners and calls that wait for a queue, waits for calls that run, and ends the driver. Afterwards no
+        entry can be called; state can still be read and saved. `RunError` if a runner does not end."""
         if self.state.is_broken:
             return  # the process has another one, whose calls go on
-        with self.state.alone:
+        runners = self._machinery.runners
+        if runners is not None:
+            runners.stop()
+        problem = None if runners is None else runners.join()
+        self._close()
+        if problem is not None:
+            raise problem
+
+    def _close(self) -> None:
+        with self._machinery.gate.closing, self.state.alone:
             self._saver.wait()
             if self.state.is_closed:
                 return

@@ -30,7 +30,7 @@ from dfc_runtime.driver import find_driver
 from dfc_runtime.errors import FeedError, RankCountError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
-from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, ImageEntry, Manifest
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, NATIVE_KINDS, QUEUE, ImageEntry, Manifest
 from dfc_runtime.instances import image_for, make_driver, refused
 from dfc_runtime.kinds import is_whole
 from dfc_runtime.mixed.plan import MIXED
@@ -187,7 +187,7 @@ def _require_one_rank(bundle: OpenBundle) -> None:
 def _loaded(bundle: OpenBundle, running: _Running, initialise: bool, answers: Answers) -> Module:
     """The module, its state set: by captured state, else by `init`, but for what other programs have set already."""
     has_concurrent = any(entry.concurrent for entry in bundle.manifest.entries)
-    asks = bool(bundle.manifest.sites)
+    asks = any(site.kind not in NATIVE_KINDS for site in bundle.manifest.sites)
     gate = Queue(has_requests=asks) if running.is_role else Gate(has_concurrent=has_concurrent, has_requests=asks)
     state = State(bundle.manifest.state, gate, running.limit)
     others = state.set_by_others()
@@ -219,6 +219,10 @@ def _make(bundle: OpenBundle, state: State, gate: Gate, running: _Running, hosts
     state.attach(driver.memory)
     results, on_device = ResultMemory(), running.results_on_device
     machinery = Machinery(bundle.manifest, driver, state, gate, Arena(), running.call_limit, hosts, results, on_device)
+    if any(entry.kind == QUEUE for entry in bundle.manifest.state):
+        from dfc_runtime.runners.runners import Runners  # programs without queues need nothing of it
+
+        machinery.runners = Runners(bundle.manifest, driver, state, hosts, gate, running.call_limit)
     try:
         return Module(machinery, _origin(bundle, running, image), saver)
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:

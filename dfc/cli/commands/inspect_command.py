@@ -13,7 +13,7 @@ from dfc.cli.bundles import existing
 from dfc.cli.clusters import cluster_lines
 from dfc.cli.output import echo_program
 from dfc.cli.tables import size
-from dfc_runtime.formats.manifest import Entry
+from dfc_runtime.formats.manifest import QUEUE, Entry
 from dfc_runtime.inspection import Inspection, state_bytes
 from dfc_runtime.mixed.looking import DeviceInfo
 from dfc_runtime.observe.kernel_reports import KernelInfo, call_reports, kernel_reports
@@ -31,6 +31,7 @@ def command(bundle: str, source: bool) -> int:
     _print_head(inspection)
     _print_entries(inspection)
     _print_state(inspection)
+    _print_queues(inspection)
     if inspection.manifest.cluster is not None:
         click.echo()
         for line in cluster_lines(inspection.manifest.cluster):
@@ -107,7 +108,7 @@ def _memory(entry: Entry) -> str:
 
 
 def _print_state(inspection: Inspection) -> None:
-    state = inspection.manifest.state
+    state = [entry for entry in inspection.manifest.state if entry.kind != QUEUE]
     if not state:
         return
     click.echo(f"\nstate: {size(inspection.state_size)}, {inspection.parameters:,} trained numbers")
@@ -119,6 +120,22 @@ def _print_state(inspection: Inspection) -> None:
         )
         count = f"{math.prod(entry.shape):,}"
         click.echo(f"  {kind:<5} {entry.name:<{width}}  {entry!s:<20} {count:>12}  {size(state_bytes(entry))}{notes}")
+
+
+def _print_queues(inspection: Inspection) -> None:
+    queues = [entry for entry in inspection.manifest.state if entry.kind == QUEUE]
+    if not queues:
+        return
+    from dfc_runtime.runners.connections import Connections  # most programs have no queues
+
+    connections = Connections(inspection.manifest)
+    click.echo(f"\nqueues: {size(sum(map(state_bytes, queues)))}")
+    width = max(len(entry.name) for entry in queues)
+    for entry in queues:
+        fill = [name for name, uses in connections.uses.items() if entry.name in uses.puts]
+        empty = [name for name, uses in connections.uses.items() if entry.name in uses.takes]
+        ends = f"filled by {', '.join(fill) or 'nobody'}, emptied by {', '.join(empty) or 'nobody'}"
+        click.echo(f"  {entry.name:<{width}}  {size(state_bytes(entry))}, {ends}")
 
 
 def _print_code(inspection: Inspection) -> None:

@@ -361,7 +361,7 @@ def _check_names(entry: str | None, fetches: Sequence[str]) -> None:
 
 
 def _signature(module: ClusterModule | Module, name: str) -> Entry:
-    known = {e.name: e for e in module.manifest.entries if not e.is_test}
+    known = {e.name: e for e in module.manifest.entries if e.is_called}
     if name not in known:
         listed = ", ".join(sorted(known)) or "none"
         raise click.UsageError(f"there is no entry {name!r}{did_you_mean(name, known)}; entries: {listed}")

@@ -75,7 +75,7 @@ def command(
 
 
 def _signature(module: Module, name: str) -> Entry:
-    known = {each.name: each for each in module.manifest.entries if not each.is_test}
+    known = {each.name: each for each in module.manifest.entries if each.is_called}
     if name not in known:
         listed = ", ".join(sorted(known)) or "none"
         raise click.UsageError(f"there is no entry {name!r}{did_you_mean(name, known)}; entries: {listed}")

@@ -15,7 +15,7 @@ def command(bundles: tuple[str, ...]) -> int:
     """Checks lengths, hashes and contents of each BUNDLE. Nothing in it is executed."""
     for path in bundles:
         manifest = dfc_runtime.verify(existing(path))
-        entries = sum(not entry.is_test for entry in manifest.entries)
+        entries = sum(entry.is_called for entry in manifest.entries)
         code = described(manifest.cluster) if manifest.cluster is not None else _isas(manifest.images)
         click.echo(f"{path}: whole; {manifest.name}, {entries} entries, code for {code}")
     return 0

@@ -7,6 +7,9 @@ A call that is interrupted leaves state as it was. It asks before kernels and in
     launch 2            does not ask                launch 1 writes w     asks
     launch 3 writes b   does not ask              launch 3 writes b       does not ask
 
+A put into a queue and a take out of one may wait, and ask meanwhile: they count as loops. Runners are stopped between
+two iterations, or where they wait, and nothing of theirs is put back.
+
 Once a call without further loops has begun to write, it does not ask any more: what is left is the rest of one pass.
 What is written before the end of the last loop is copied when the call begins. Where that would cost more than it is
 worth (a loop that writes a few rows of a large variable), and where other calls may have seen it already (concurrent
@@ -37,6 +40,7 @@ from dfc.kernels.programs.outline import AnyStep, Outlined
 MOST_COPIED = 256 << 10
 """Bytes of a variable that is copied though loops write a part of it only: some 15 microseconds."""
 _RESTORE = "checkpoint_restore"
+_WAITING = frozenset({"queue_put", "queue_take", "queue_take_up_to"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,12 @@ class Polling:
 
 def plan_polling(program: Program, number: int, steps: Sequence[AnyStep]) -> Polling:
     """For the steps of one entry, as they are laid out in functions."""
-    writes = _Writes(program, program.entries[number], program.signatures[number] if program.signatures else None)
+    signature = program.signatures[number] if program.signatures else None
+    if signature is not None and signature.copies:
+        return Polling()
+    writes = _Writes(program, program.entries[number], signature)
     units = list(_units(steps))
-    last = max((index for index, unit in enumerate(units) if _loops(unit)), default=-1)
+    last = max((index for index, unit in enumerate(units) if _asks(program, unit)), default=-1)
     early: dict[str, bool] = {}
     for unit in units[: last + 1]:
         for name, whole in writes.of(unit):
@@ -85,7 +92,7 @@ class _Writes:
     def is_own(self, name: str) -> bool:
         """Whether no other call can have seen it meanwhile, but for readonly ones."""
         shared = self._signature is not None and self._signature.concurrent
-        return not shared and self._program.resources[name].container == DEFAULT_CONTAINER
+        return not shared and self._program.lock_of(name) == DEFAULT_CONTAINER
 
     def is_small(self, name: str) -> bool:
         """Whether a copy costs next to nothing."""
@@ -156,5 +163,9 @@ def _all_steps(steps: Sequence[AnyStep]) -> Iterator[AnyStep]:
         pending.extend(step.steps if isinstance(step, Outlined) else inner_steps(step))
 
 
-def _loops(unit: AnyStep) -> bool:
-    return any(isinstance(step, While | For) for step in _all_steps([unit]))
+def _asks(program: Program, unit: AnyStep) -> bool:
+    """Whether there are questions in the midst of a step."""
+    return any(
+        isinstance(step, While | For) or (isinstance(step, HostCall) and program.sites[step.site].kind in _WAITING)
+        for step in _all_steps([unit])
+    )

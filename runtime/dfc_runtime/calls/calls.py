@@ -1,17 +1,16 @@
-"""Calls of entries: feeds in, native code, results out.
+"""What calls of entries need: feeds in, native code, results out. `functions` puts it together.
 
 Assumes a driver and state that belong to the same manifest. Guarantees that nothing runs before all feeds are checked,
-that calls run concurrently only where their entries say so, and that no two results share memory. What a call costs
-beyond native code is what stands in `scalar_call` and `tensor_call`; everything that is not needed each time is decided
-when the module is loaded, or once per combination of shapes.
+that calls run concurrently only where their entries say so, and that no two results share memory. What is not needed
+each time is decided when the module is loaded, or once per combination of shapes.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +23,18 @@ from dfc_runtime.calls.faults import run_error
 from dfc_runtime.calls.feed import Feed
 from dfc_runtime.calls.frames import Frame, FrameLayout
 from dfc_runtime.calls.gate import Gate, Mode, Together
-from dfc_runtime.calls.hosts import Calling, Hosts
+from dfc_runtime.calls.hosts import Hosts
 from dfc_runtime.calls.memory import UNLIMITED, Arena, ResultMemory, address_of
 from dfc_runtime.calls.results import results_type
 from dfc_runtime.calls.sizes import Shape, plan, result_shape
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.driver import Driver, Interruptible
 from dfc_runtime.errors import LimitError
-from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, RESTORE, SAVE, SEND, Entry, Manifest
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, RESTORE, SAVE, Entry, Manifest
 from dfc_runtime.state.state import State
+
+if TYPE_CHECKING:
+    from dfc_runtime.runners.runners import Runners  # programs without queues need nothing of it
 
 Array = NDArray[np.generic]
 
@@ -56,6 +58,7 @@ class Machinery:
     hosts: Hosts
     results: ResultMemory
     results_on_device: bool = False
+    runners: Runners | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,9 @@ class EntryCall:
         used = {state.entries[name].container for name in (*entry.reads, *entry.writes)} - {DEFAULT_CONTAINER}
         doors = [state.containers[name].door.shared for name in sorted(used)]
         mode = gate.whole
-        if self.machinery.driver.reentrant:
+        if self.machinery.driver.reentrant and self.machinery.manifest.uses_queues_only(entry):
+            mode, self.is_concurrent = gate.queueing, True
+        elif self.machinery.driver.reentrant:
             mode = gate.readonly if entry.readonly else gate.concurrent if entry.concurrent else gate.exclusive
             self.is_concurrent = mode is not gate.exclusive
         return Together([mode, *doors]) if doors else mode
@@ -223,7 +228,10 @@ class EntryCall:
             if isinstance(problem, KeyboardInterrupt) and isinstance(driver, Interruptible) and not driver.undo():
                 problem.add_note(f"state keeps what `{self.entry.name}` had written by then")
             return problem
-        return run_error(self.machinery.manifest.faults, site, values)
+        faults, runners = self.machinery.manifest.faults, self.machinery.runners
+        if runners is not None and 0 <= site < len(faults) and faults[site].kind == "queue":
+            return runners.error(faults[site], values)
+        return run_error(faults, site, values)
 
     def reserve(self, frame: Frame, size: int) -> int:
         """The address of the arena for a call."""
@@ -239,159 +247,5 @@ class EntryCall:
                 feeds.scalar(self.entry, feed.parameter, value, self.memory)
 
 
-def _getter(entry_call: EntryCall) -> tuple[frozenset[str], Callable[[Mapping[str, object]], Sequence[object]] | None]:
-    """The names of the feeds, and the quick way from feeds by name to their order; None where there is none."""
-    names = [feed.parameter.name for feed in entry_call.feeds]
-    if not names or entry_call.entry.dim_feeds:
-        return frozenset(names), None
-    if len(names) == 1:
-        return frozenset(names), lambda named: (named[names[0]],)
-    return frozenset(names), itemgetter(*names)
-
-
 def _nothing(_: Sequence[object]) -> None:
     return None
-
-
-def make_call(machinery: Machinery, number: int) -> Callable[..., object]:
-    """The function behind an entry."""
-    entry_call = EntryCall(machinery, number)
-    entry = entry_call.entry
-    sending = sending_call(entry_call)
-    if sending is not None:
-        return sending
-    plain = not entry.dims and not any(feed.is_text for feed in entry_call.feeds)
-    if plain and not any(each.shape for each in (*entry.parameters, *entry.results)):
-        return machinery.hosts.counted(entry.name, scalar_call(entry_call))
-    return machinery.hosts.counted(entry.name, tensor_call(entry_call))
-
-
-def sending_call(entry_call: EntryCall) -> Callable[..., object] | None:
-    """For parts of entries that do nothing but send variables: they need no native code. None for others, for what may
-    run concurrently with others, and where variables lie in the memory of a device."""
-    entry, machinery = entry_call.entry, entry_call.machinery
-    if entry_call.asked != frozenset({SEND}):
-        return None
-    calling = Calling(-1)
-    requests = machinery.hosts.handed(entry.name, machinery.state.arrays, calling)
-    if not requests or entry.writes or entry.results or machinery.driver.memory is not None:
-        return None
-    gate, unset, bind, takes_none = entry_call.gate, machinery.state.unset, entry_call.binder.bind, not entry.parameters
-
-    def call(*arguments: object, **named: object) -> None:
-        if arguments or named or not takes_none:
-            entry_call.collect(bind(arguments, named).feeds)
-        with gate:
-            if unset:
-                machinery.state.require(entry)
-            calling.number += 1
-            machinery.hosts.hand(requests)
-
-    return call
-
-
-def scalar_call(entry_call: EntryCall) -> Callable[..., object]:
-    """For entries of one native function whose feeds and results all have rank 0."""
-    count = len(entry_call.feeds)
-    names, by_name = _getter(entry_call)
-    known: dict[tuple[type, ...], bool] = {}
-    native, pack, gate, wrap = entry_call.native, entry_call.pack, entry_call.gate, entry_call.wrap
-    arena = entry_call.plan((), None).arena
-    unset, entry = entry_call.machinery.state.unset, entry_call.entry
-    has_one_result = entry.unnamed_result
-    own_frame = None if entry_call.is_concurrent else entry_call.frame()
-    frames = entry_call.frames
-
-    def is_packable(types: tuple[type, ...]) -> bool:
-        """Whether values of these types are packed as they are; remembered for the usual ones."""
-        packable = all(kind in feed.quick for feed, kind in zip(entry_call.feeds, types, strict=True))
-        if len(known) < _MOST_KINDS:
-            known[types] = packable
-        return packable
-
-    def call(*arguments: object, **named: object) -> object:
-        values: Sequence[object] = arguments
-        if named or len(arguments) != count:
-            if by_name is not None and len(named) == count and not arguments and named.keys() == names:
-                values = by_name(named)
-            else:
-                values = entry_call.binder.bind(arguments, named).feeds
-        ordered = values
-        types = tuple(map(type, values))
-        if not (known[types] if types in known else is_packable(types)):
-            values, _, _ = entry_call.collect(values)
-        with gate:
-            frame = own_frame or (frames.pop() if frames else entry_call.frame())
-            try:
-                if unset:
-                    entry_call.machinery.state.require(entry)
-                pack(frame.buffer, 0, *values, entry_call.reserve(frame, arena) if arena else 0)
-                if native(frame.address):
-                    raise entry_call.fault()
-                if unset:
-                    entry_call.machinery.state.wrote(entry.writes)
-                return frame.scalars[0][0] if has_one_result else wrap([scalar[0] for scalar in frame.scalars])
-            except (struct.error, OverflowError):
-                entry_call.refuse_scalars(ordered)
-                raise
-            finally:
-                if own_frame is None:
-                    frames.append(frame)
-
-    return call
-
-
-def tensor_call(entry_call: EntryCall) -> Callable[..., object]:
-    """For every entry."""
-    count = len(entry_call.feeds)
-    binds_always = bool(entry_call.entry.dim_feeds)
-    names, by_name = _getter(entry_call)
-    unset, entry, pack, gate = entry_call.machinery.state.unset, entry_call.entry, entry_call.pack, entry_call.gate
-    own_frame = None if entry_call.is_concurrent else entry_call.frame()
-    native, plans, frames = entry_call.native, entry_call.plans, entry_call.frames
-    has_text_feeds = bool(entry_call.asked) and any(feed.is_text for feed in entry_call.feeds)
-    mixed = {is_tensor for _, is_tensor in entry_call.makers} == {False, True}
-
-    def call(*arguments: object, **named: object) -> object:
-        bound = None
-        ordered: Sequence[object] = arguments
-        if named or len(arguments) != count or binds_always:
-            if by_name is not None and len(named) == count and not arguments and named.keys() == names:
-                ordered = by_name(named)
-            else:
-                bound = entry_call.binder.bind(arguments, named)
-                ordered = bound.feeds
-        values, _kept, shapes = entry_call.collect(ordered)
-        sizes = (plans.get(shapes) if bound is None else None) or entry_call.plan(shapes, bound)
-        tensors = entry_call.allocate(sizes, values)
-        if has_text_feeds:
-            entry_call.set_call_context(ordered, bound)
-        with gate:
-            frame = own_frame or (frames.pop() if frames else entry_call.frame())
-            try:
-                if unset:
-                    entry_call.machinery.state.require(entry)
-                pack(frame.buffer, 0, *values, *sizes.dims, entry_call.reserve(frame, sizes.arena))
-                if native(frame.address):
-                    raise entry_call.fault()
-                if unset:
-                    entry_call.machinery.state.wrote(entry.writes)
-                if entry_call.open:
-                    entry_call.resize_results(sizes, frame, tensors)
-                if mixed:
-                    return entry_call.wrap(_merged(entry_call, tensors, frame))
-                return entry_call.wrap([scalar[0] for scalar in frame.scalars] if frame.scalars else tensors)
-            except (struct.error, OverflowError):
-                entry_call.refuse_scalars(ordered)
-                raise
-            finally:
-                if own_frame is None:
-                    frames.append(frame)
-
-    return call
-
-
-def _merged(entry_call: EntryCall, tensors: Sequence[Array | DeviceArray], frame: Frame) -> list[object]:
-    """Tensors and scalars in the order of the signature."""
-    arrays, scalars = iter(tensors), iter(frame.scalars)
-    return [next(arrays) if is_tensor else next(scalars)[0] for _, is_tensor in entry_call.makers]

@@ -2,7 +2,9 @@
 
 Calls of one program: exclusive ones run one after the other; concurrent ones together with each other, but not with
 exclusive ones; readonly ones with any call. What Python does to the state itself (reading it, restoring it) runs
-alone. Containers of state that programs share have a door each: calls share it, Python takes it alone.
+alone. Calls that use queues and no other state run beside all of that: they may wait for what only others can bring,
+and are kept apart from the end of the program alone. Containers of state that programs share have a door each: calls
+share it, Python takes it alone.
 
 Guarantees that who wants to be alone is not overtaken for ever by those who share, that an interrupted call leaves
 the gates as they were, and that nobody waits for himself: a handler that answers a request of a program may not come
@@ -175,16 +177,18 @@ class Gate:
     requests also look whether it is a handler of theirs that comes."""
 
     def __init__(self, *, has_concurrent: bool = True, has_requests: bool = False) -> None:
-        self._doors = Door(), Door()
+        self._doors = Door(), Door(), Door()
         self._lock = threading.Lock()
         self._turns: list[threading.Lock] = [self._lock]
         self.serving = Serving()
-        calls, readers = self._doors
+        calls, readers, queueing = self._doors
         exclusive: Mode = calls.alone if has_concurrent else self._lock
         watched = self.watched if has_requests else _as_it_is
         self.exclusive = watched(exclusive)
         self.concurrent = watched(calls.shared)
         self.readonly = watched(readers.shared)
+        self.queueing: Mode = watched(queueing.shared)
+        self.closing: Mode = watched(queueing.alone)
         self.whole: Mode = watched(Together([exclusive, readers.alone]))
 
     def watched(self, mode: Mode) -> Mode:
@@ -217,7 +221,7 @@ class Queue(Gate):
     def __init__(self, *, has_requests: bool = False) -> None:
         super().__init__(has_concurrent=False)
         mode: Mode = self.watched(self._lock) if has_requests else self._lock
-        self.exclusive = self.concurrent = self.readonly = self.whole = mode
+        self.exclusive = self.concurrent = self.readonly = self.whole = self.queueing = mode
 
 
 class Closed(Gate):
@@ -227,3 +231,4 @@ class Closed(Gate):
         super().__init__()
         self.serving = gate.serving
         self.exclusive = self.concurrent = self.readonly = self.whole = gate.whole
+        self.queueing = gate.queueing

@@ -11,7 +11,7 @@ import ctypes
 import itertools
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import field
 from typing import cast
 
@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.calls.gate import Serving
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.driver import has_queues
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.fields import shown
-from dfc_runtime.formats.manifest import HANDED, HostSite, Manifest, SiteOperand
+from dfc_runtime.formats.manifest import HANDED, NATIVE_KINDS, HostSite, Manifest, SiteOperand
 from dfc_runtime.observe.summaries import Sink
 
 Array = NDArray[np.generic]
@@ -79,12 +80,14 @@ class Hosts:
         self.serving = Serving() if serving is None else serving
         self.summaries = summaries
         self._module = manifest.name
-        self._sites = [_Site(site, _handler(site, handlers)) for site in manifest.sites]
+        answered = native_kinds(manifest)
+        self._sites = [_Site(site, _handler(site, handlers, answered)) for site in manifest.sites]
+        self._asks = {site.entry for site in manifest.sites if site.kind not in answered}
         self._local = _Local()
 
     def __bool__(self) -> bool:
         """Whether the program asks for anything."""
-        return bool(self._sites)
+        return bool(self._asks)
 
     def of(self, manifest: Manifest, handlers: Mapping[str, Handler] | None = None) -> Hosts:
         """The same handlers for another program, but for those of some kinds."""
@@ -109,7 +112,7 @@ class Hosts:
 
     def counted(self, entry: str, function: Callable[..., object]) -> Callable[..., object]:
         """The function of an entry, with its calls counted if they make requests."""
-        if all(site.site.entry != entry for site in self._sites):
+        if entry not in self._asks:
             return function
         numbers, local = itertools.count(), self._local
 
@@ -153,10 +156,19 @@ class Hosts:
         """More about the call that this thread makes."""
         self._local.call.texts, self._local.call.options = texts, options
 
+    def ask_in(self, iteration: int, number: int, frame: int) -> None:
+        """What the native code of a runner calls, in a thread of its own."""
+        self._local.call = Calling(iteration)
+        self.call(number, frame)
+
+    def take_failure(self) -> BaseException | None:
+        """What a request of this thread raised, if one did."""
+        problem: BaseException | None = self._local.__dict__.pop("problem", None)
+        return problem
+
     def take(self) -> BaseException:
         """What stopped the last call of this thread. A signal that came before the handler has left nothing."""
-        problem: BaseException | None = self._local.__dict__.pop("problem", None)
-        return problem if problem is not None else KeyboardInterrupt()
+        return self.take_failure() or KeyboardInterrupt()
 
 
 def _site_text(site: HostSite) -> str:
@@ -173,8 +185,22 @@ def _read_only(array: Array) -> Array:
     return view
 
 
-def _handler(site: HostSite, handlers: Mapping[str, Handler]) -> Handler:
-    handler = handlers.get(site.kind)
+def native_kinds(manifest: Manifest) -> frozenset[str]:
+    """Kinds of requests that the native code of a program answers itself."""
+    asks = any(site.kind in NATIVE_KINDS for site in manifest.sites)
+    return NATIVE_KINDS if asks and has_queues(manifest.driver) else frozenset()
+
+
+def _native(request: HostRequest) -> None:
+    raise AssertionError(f"native code answers `{request.site.kind}` itself")
+
+
+def _handler(site: HostSite, handlers: Mapping[str, Handler], answered: Set[str]) -> Handler:
+    handler = _native if site.kind in answered else handlers.get(site.kind)
+    if handler is None and site.kind in NATIVE_KINDS:
+        text = f"`{shown(site.entry)}` uses a queue at {site.location}, and the program is not for the processor"
+        helps = "queues and runners work there only: compile with --target cpu"
+        raise UnsupportedError(f"{text}\n  {helps}", code="E1001", spans=[site.location])
     if handler is None:
         text = f"`{shown(site.entry)}` asks for `{shown(site.kind)}` at {site.location}, and nothing here answers that"
         raise UnsupportedError(text, code="E1001")

@@ -14,8 +14,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Protocol, cast
 
-from dfc_runtime.calls.calls import Machinery, make_call
+from dfc_runtime.calls.calls import Machinery
 from dfc_runtime.calls.formulas import Formula
+from dfc_runtime.calls.functions import make_call
 from dfc_runtime.calls.gate import Closed
 from dfc_runtime.calls.hosts import Handler
 from dfc_runtime.calls.origin import Origin

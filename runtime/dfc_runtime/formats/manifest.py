@@ -18,6 +18,8 @@ FORMAT = 2
 """The number of the format; since 2 code ends with the seal of its manifest."""
 TEXT = "text"
 """The element type of a parameter that is a text: it reaches host steps only."""
+MOST_COPIES = 4096
+"""Of a runner: each is a thread."""
 HANDED = "variables"
 """The attribute of host calls in an entry that does nothing but hand variables to the run side: their names, one for
 each input. The run side need not enter native code for them."""
@@ -94,7 +96,8 @@ RELATIONS = ("==", "!=", ">=", ">")
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A signature and the plan behind it. `slot_dims` are the dims in the order native code gets them; `measured` are
-    the sizes it finds out itself, in the order in which it leaves them behind the arena's address."""
+    the sizes it finds out itself, in the order in which it leaves them behind the arena's address. With `copies` it is
+    a runner: nobody calls it, and so many threads repeat it."""
 
     name: str
     doc: str
@@ -115,6 +118,16 @@ class Entry:
     peak_names: tuple[str, ...] = ()
     concurrent: bool = False
     measured: tuple[str, ...] = ()
+    copies: int = 0
+
+    @property
+    def is_runner(self) -> bool:
+        return self.copies > 0
+
+    @property
+    def is_called(self) -> bool:
+        """Whether callers of the program see it: no test, and no runner."""
+        return not self.is_test and not self.is_runner
 
     @property
     def slot_count(self) -> int:
@@ -128,6 +141,8 @@ class Entry:
             fetches = ", ".join(f"{r.name}: {r}" for r in self.results)
             fetches = f"({fetches})" if fetches else ""
         generic = f"[{', '.join(self.dims)}]" if self.dims else ""
+        if self.is_runner:
+            return f"runner {self.name}" + (f" with copies = {self.copies}" if self.copies > 1 else "")
         head = "readonly entry" if self.readonly else "entry"
         arrow = f" -> {fetches}" if fetches else ""
         tail = " with concurrent = true" if self.concurrent else ""
@@ -136,7 +151,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """A variable or random stream that outlives calls."""
+    """A variable, random stream or queue that outlives calls."""
 
     name: str
     kind: str
@@ -154,7 +169,10 @@ class StateEntry:
 
 DEFAULT_CONTAINER = "default"
 """The container of state that belongs to one loaded program alone."""
-STATE_KINDS = ("variable", "rng")
+BACKGROUND = "@background"
+"""The name of the lock of such state that runners share with entries."""
+QUEUE = "queue"
+STATE_KINDS = ("variable", "rng", QUEUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +185,12 @@ class FaultSite:
 
 
 SAVE, RESTORE, SEND = "checkpoint_save", "checkpoint_restore", "send"
+QUEUE_PUT, QUEUE_TAKE, QUEUE_SIZE, QUEUE_CLOSE = "queue_put", "queue_take", "queue_size", "queue_close"
+QUEUE_TAKE_UP_TO = "queue_take_up_to"
+TURN_TAKE, TURN_PASS = "turn_take", "turn_pass"
+QUEUE_KINDS = frozenset({QUEUE_PUT, QUEUE_TAKE, QUEUE_TAKE_UP_TO, QUEUE_SIZE, QUEUE_CLOSE})
+NATIVE_KINDS = QUEUE_KINDS | {TURN_TAKE, TURN_PASS}
+"""Kinds of requests that have no handler: native code answers them itself, where a driver has queues and runners."""
 SiteValue = bool | int | float | str | tuple[str, ...]
 
 
@@ -230,6 +254,11 @@ class Manifest:
     sites: tuple[HostSite, ...] = ()
     compilers: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    def uses_queues_only(self, entry: Entry) -> bool:
+        """Whether an entry uses queues, and no other state: nothing needs to keep its calls apart from others."""
+        used, queues = {*entry.reads, *entry.writes}, {each.name for each in self.state if each.kind == QUEUE}
+        return bool(used) and used <= queues
+
     def kinds_in(self, entry: str) -> frozenset[str]:
         """What an entry asks of the run side."""
-        return frozenset(site.kind for site in self.sites if site.entry == entry)
+        return frozenset(site.kind for site in self.sites if site.entry == entry) - NATIVE_KINDS

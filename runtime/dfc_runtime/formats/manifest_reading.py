@@ -12,6 +12,7 @@ from dfc_runtime.formats import cluster_reading, fields
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.fields import Record
 from dfc_runtime.formats.manifest import (
+    MOST_COPIES,
     OVER,
     RELATIONS,
     STATE_KINDS,
@@ -118,6 +119,7 @@ def _entry(value: object, where: str) -> Entry:
         peak_names=record.list("peak_names", fields.text),
         concurrent=record.optional("concurrent", fields.flag, False),
         measured=record.list("measured", fields.text) if record.has("measured") else (),
+        copies=record.integer("copies", 1, MOST_COPIES) if record.has("copies") else 0,
     )
     if record.has("steps"):
         record.list("steps", _old_step)
@@ -138,6 +140,8 @@ def _check_entry(entry: Entry, where: str) -> None:
         used |= check.left.symbols() | check.right.symbols()
     if not used <= dims:
         raise ValueError(f"{where} uses the dim {fields.shown(min(used - dims))}, which it does not declare")
+    if entry.is_runner and (entry.parameters or entry.results or entry.dims or entry.is_test):
+        raise ValueError(f"{where} is a runner, which nobody calls, with a signature")
     if entry.unnamed_result and len(entry.results) != 1:
         raise ValueError(f"{where} has {len(entry.results)} results, none of them named")
 

@@ -70,6 +70,7 @@ def _entry(entry: Entry) -> object:
         "peak_names": list(entry.peak_names),
         **({"concurrent": True} if entry.concurrent else {}),
         **({"measured": list(entry.measured)} if entry.measured else {}),
+        **({"copies": entry.copies} if entry.copies else {}),
     }
 
 

@@ -14,8 +14,12 @@ from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.fields import Record
 from dfc_runtime.formats.manifest import (
     HANDED,
+    NATIVE_KINDS,
+    QUEUE,
+    QUEUE_KINDS,
     RESTORE,
     SAVE,
+    Entry,
     HostSite,
     Manifest,
     SiteOperand,
@@ -25,6 +29,7 @@ from dfc_runtime.formats.manifest import (
 )
 
 MAXIMUM_RANK = 32
+MOST_TURNS = 1 << 20
 
 
 def read_location(value: object, where: str) -> SourceLocation:
@@ -58,7 +63,8 @@ def read_site(value: object, where: str) -> HostSite:
 
 
 def check_sites(manifest: Manifest) -> None:
-    """Host calls are in entries that are there; those that save and restore know a path and state."""
+    """Host calls are in entries that are there; those that save and restore know a path and state, and those that
+    native code answers itself the queue, or the turn, and the fault."""
     entries = {entry.name: entry for entry in manifest.entries}
     state = {each.name: each for each in manifest.state}
     for site in manifest.sites:
@@ -67,6 +73,8 @@ def check_sites(manifest: Manifest) -> None:
             raise ValueError(f"a host call is in the unknown entry {fields.shown(site.entry)}")
         if HANDED in site.attributes:
             _check_handed(site, state)
+        if site.kind in NATIVE_KINDS:
+            _check_native(site, entry, state, len(manifest.faults))
         if site.kind not in (SAVE, RESTORE):
             continue
         path, names = site.attributes.get("path"), site.attributes.get("resources")
@@ -84,6 +92,18 @@ def _check_handed(site: HostSite, state: Mapping[str, StateEntry]) -> None:
         operands = tuple(SiteOperand(state[name].dtype, state[name].shape) for name in names)
     if operands != site.inputs or site.outputs:
         raise ValueError(f"the {fields.shown(site.kind)} in entry {fields.shown(site.entry)} is not given what it says")
+
+
+def _check_native(site: HostSite, entry: Entry, state: Mapping[str, StateEntry], faults: int) -> None:
+    """A queue that is there, and what to report if it fails; a turn of a runner, among those that it has."""
+    name, numbers = site.attributes.get("resource"), [site.attributes.get(key) for key in ("fault", "turn", "turns")]
+    fault, turn, turns = (each if type(each) is int else -1 for each in numbers)
+    if site.kind in QUEUE_KINDS:
+        is_queue = isinstance(name, str) and name in state and state[name].kind == QUEUE
+        if not is_queue or not 0 <= fault < faults:
+            raise ValueError(f"the {site.kind} in entry {fields.shown(entry.name)} is of no queue")
+    elif not entry.is_runner or not 0 <= turn < turns <= MOST_TURNS:
+        raise ValueError(f"the {site.kind} in entry {fields.shown(entry.name)} is no turn of a runner")
 
 
 def _attribute(value: object, where: str) -> SiteValue:

@@ -64,7 +64,7 @@ def checked(
         nonlocal steps
         steps += 1
         with state.alone:
-            before = {name: array.copy() for name, array in state.current(state.arrays).items()}
+            before = {name: array.copy() for name, array in state.current(state).items()}
             unset = set(state.unset)
         try:
             return function(*feeds, **named)

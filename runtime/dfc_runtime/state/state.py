@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from dfc_runtime.calls.element_types import numpy_dtype, numpy_name
 from dfc_runtime.calls.gate import Gate, Mode, Serving, Together
-from dfc_runtime.calls.memory import check_limit
+from dfc_runtime.calls.memory import address_of, aligned, check_limit
 from dfc_runtime.calls.scalars import as_number
-from dfc_runtime.driver import DeviceMemory
+from dfc_runtime.driver import LOCK_BYTES, DeviceMemory
 from dfc_runtime.errors import FeedError, RunError
-from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, Entry, StateEntry, described
+from dfc_runtime.formats.manifest import BACKGROUND, DEFAULT_CONTAINER, QUEUE, Entry, StateEntry, described
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.state.containers import Container, container
 from dfc_runtime.state.former_names import present_name
@@ -66,6 +66,33 @@ class _Unbroken:
         self._mode.__exit__(None, None, None)
 
 
+class Background:
+    """A mode that holds the lock of what runners share with entries, once native code has it."""
+
+    def __init__(self) -> None:
+        self.memory: Array = aligned((LOCK_BYTES,), np.dtype(np.uint8))
+        self._lock = self._unlock = _ignore
+
+    def attach(self, lock: Callable[[int], None], unlock: Callable[[int], None]) -> None:
+        """From now on native code that runs in the background may hold it; these take it and give it back."""
+        self._lock, self._unlock = lock, unlock
+
+    def detach(self) -> None:
+        """Nothing runs in the background any more."""
+        self._lock = self._unlock = _ignore
+        self.memory[...] = 0
+
+    def __enter__(self) -> None:
+        self._lock(address_of(self.memory))
+
+    def __exit__(self, *_: object) -> None:
+        self._unlock(address_of(self.memory))
+
+
+def _ignore(_: int) -> None:
+    """Nothing is locked."""
+
+
 class UnknownStateError(FeedError, KeyError):
     """There is no state of that name."""
 
@@ -73,10 +100,12 @@ class UnknownStateError(FeedError, KeyError):
 
 
 class State(Mapping[str, "Array | np.generic"]):
-    """`state["w1"]` is a copy (a NumPy scalar if it has rank 0); `state["w1"] = array` writes it."""
+    """`state["w1"]` is a copy (a NumPy scalar if it has rank 0); `state["w1"] = array` writes it. Queues are not seen:
+    threads are at them at any time."""
 
     def __init__(self, entries: Sequence[StateEntry], gate: Gate, limit: int) -> None:
         self.entries = {entry.name: entry for entry in entries}
+        self._seen = {entry.name: entry for entry in entries if entry.kind != QUEUE}
         self.size = sum(numpy_dtype(e.dtype).itemsize * _elements(e.shape) for e in entries)
         check_limit("the state of the program", self.size, limit)
         self.containers = {
@@ -85,7 +114,10 @@ class State(Mapping[str, "Array | np.generic"]):
         self.arrays: dict[str, Array] = {e.name: self.containers[e.container].array(e) for e in entries}
         self.unset: set[str] = {e.name for e in entries if e.kind == "variable" and not self._is_set_by_others(e)}
         doors = [each.door.alone for name, each in self.containers.items() if name != DEFAULT_CONTAINER]
-        self.alone: Mode = _Unbroken(Together([gate.whole, *doors]) if doors else gate.whole, self)
+        self.background = Background()
+        has_queues = any(entry.kind == QUEUE for entry in entries)
+        modes = [gate.whole, *doors, *([self.background] if has_queues else [])]
+        self.alone: Mode = _Unbroken(Together(modes) if len(modes) > 1 else gate.whole, self)
         """Held by Python while it looks at or changes state; nothing else does meanwhile."""
         self.turn = gate.turn(_SHARED if doors else None)
         """Held through calls that may put state back: by one after the other, of all programs that share state."""
@@ -100,6 +132,7 @@ class State(Mapping[str, "Array | np.generic"]):
     def forget_threads(self, busy: Set[int]) -> None:
         """In a forked child: calls of other threads do not go on here, and what they left is of no use. `busy` are the
         containers of which that is known."""
+        self.background.detach()
         if self._gate.forget_threads() or any(id(each) in busy for each in self.shared()):
             self.unset.add(_FORKED)
 
@@ -121,7 +154,7 @@ class State(Mapping[str, "Array | np.generic"]):
         """Fetches all of it from the device, which is not asked again."""
         memory, self._memory = self._memory, None
         if memory is not None:
-            memory.pull(list(self.arrays))
+            memory.pull(list(self._seen))
 
     def current(self, names: Iterable[str]) -> dict[str, Array]:
         """The arrays as they are now, not copied; the caller holds `alone`."""
@@ -130,10 +163,17 @@ class State(Mapping[str, "Array | np.generic"]):
             self._memory.pull(list(values))
         return values
 
+    def empty_queues(self) -> None:
+        """Takes all elements out of the queues, and opens those that are closed; nobody uses one, and the caller holds
+        `alone`."""
+        for entry in self.entries.values():
+            if entry.kind == QUEUE:
+                self.arrays[entry.name][...] = 0
+
     @property
     def locks(self) -> dict[str, Array]:
-        """The locks of native code, by container."""
-        return {name: each.lock for name, each in self.containers.items()}
+        """The locks of native code, by container, and that of what runners share."""
+        return {BACKGROUND: self.background.memory, **{name: each.lock for name, each in self.containers.items()}}
 
     def set_by_others(self) -> list[str]:
         """What another program that is loaded has set already."""
@@ -155,13 +195,13 @@ class State(Mapping[str, "Array | np.generic"]):
             self.fill(known, checked)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.arrays)
+        return iter(self._seen)
 
     def __len__(self) -> int:
-        return len(self.arrays)
+        return len(self._seen)
 
     def __repr__(self) -> str:
-        return "\n".join(["<state", *(f"  {name}: {entry}" for name, entry in self.entries.items())]) + ">"
+        return "\n".join(["<state", *(f"  {name}: {entry}" for name, entry in self._seen.items())]) + ">"
 
     def fill(self, name: str, value: Array) -> None:
         """Writes without a lock; type and shape are known to be right."""
@@ -207,11 +247,13 @@ class State(Mapping[str, "Array | np.generic"]):
             )
 
     def _known(self, name: str) -> str:
-        if name not in self.arrays:
-            present = present_name(str(name), self.arrays)
+        if name not in self._seen:
+            present = present_name(str(name), self._seen)
             if present:
                 return present
-            near = did_you_mean(str(name), self.arrays)
+            if name in self.arrays:
+                raise UnknownStateError(f"`{name}` is a queue: entries put into it and take out of it", code="E0901")
+            near = did_you_mean(str(name), self._seen)
             raise UnknownStateError(f"there is no state `{name}`{near}", code="E0901")
         return name
 

@@ -55,12 +55,12 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("--help", {"numpy", "dataclasses", *ARRAYS, *PARSER, *COMPILER, *FRONT_END, "dfc_runtime.calls"}, 12),
         ("explain E0304", {"numpy", "dataclasses", *ARRAYS, *PARSER, *COMPILER, *FRONT_END}, 15),
-        ("check DIGITS", CHECKS, 242),
+        ("check DIGITS", CHECKS, 246),
         ("fmt --check DIGITS", FORMATS, 65),
-        ("run BUNDLE f", RUNS, 160),
-        ("run --help", {*RUNS, "dfc_driver_cpu"}, 150),
-        ("inspect BUNDLE", LOOKS, 140),
-        ("verify BUNDLE", LOOKS, 140),
+        ("run BUNDLE f", RUNS, 162),
+        ("run --help", {*RUNS, "dfc_driver_cpu"}, 153),
+        ("inspect BUNDLE", LOOKS, 143),
+        ("verify BUNDLE", LOOKS, 141),
     ],
 )
 def test_a_command_imports_what_it_needs(words: str, without: set[str], most: int, bundle: Path) -> None:

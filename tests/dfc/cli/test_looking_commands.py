@@ -113,6 +113,31 @@ def test_inspect_tells_entries_state_memory_and_code(folder: Path, dfc: Command)
     assert "test" not in ended.out
 
 
+def test_inspect_lists_runners_and_who_is_at_which_end_of_a_queue(folder: Path, dfc: Command) -> None:
+    text = """dfg 1
+
+queue jobs: f32[3] = fifo(capacity = 2)
+var n: i64 = 0
+
+runner fill with copies = 2 {
+  n += 1
+  jobs.put(broadcast(n as f32, [3]))
+}
+entry next() -> f32[3] {
+  return jobs.take()
+}
+"""
+    (folder / "queues.dfg").write_text(text)
+    assert dfc("compile", "queues.dfg", "-o", "queues.bundle").code == 0
+    shown = dfc("inspect", "queues.bundle").out
+    assert "\n  runner fill with copies = 2\n" in shown
+    assert "\nstate: 8 B, 0 trained numbers\n" in shown
+    assert "\nqueues: 320 B\n  jobs  320 B, filled by fill, emptied by next\n" in shown
+    assert dfc("run", "queues.bundle", "next").code == 0
+    refused = dfc("run", "queues.bundle", "fill")
+    assert refused.code == 2 and "fill" in refused.err
+
+
 def test_inspect_gives_the_source_back(folder: Path, dfc: Command) -> None:
     assert dfc("inspect", "line.bundle", "--source").out == (folder / "line.dfg").read_text()
 

@@ -162,3 +162,15 @@ def test_many_who_come_and_go_never_meet_who_is_alone() -> None:
     assert met == [1] * 200
     with door.alone:
         pass
+
+
+def test_calls_that_use_queues_alone_are_kept_from_nothing_but_the_end() -> None:
+    gate = Gate()
+    with gate.queueing:
+        for mode in (gate.whole, gate.exclusive, gate.readonly):
+            with mode:
+                pass
+        closing = Visitor(gate.closing)
+        assert not closing.inside.wait(NEVER)
+    assert closing.inside.wait(SOON)
+    closing.leave()

@@ -35,7 +35,11 @@ class Context(ctypes.Structure):
         ("committed", ctypes.c_int64),  # not 0: the call is at changes that it does not stop in
         ("leave", ctypes.c_int64),  # not 0: the call is stopping, and the rest of a kernel need not run
         ("caller", ctypes.c_int64),  # the thread that runs the call, as `thread_pointer` tells
-        ("spare", ctypes.c_int64 * 2),
+        ("waiting", ctypes.c_int64),  # 0, or what the call waits for: 1 + 2 * queue + (1 to put), or -1 - turn
+        ("needed", ctypes.c_int64),  # how many elements a take waits for; of a put, the capacity
+        ("waiting_fault", ctypes.c_int64),  # the fault site that stands for the line which waits
+        ("iteration", ctypes.c_int64),  # of a runner
+        ("runner", ctypes.c_void_p),  # a RunnerGroup, or null in the call of an entry
     )
 
     def take_error(self) -> tuple[int, tuple[int, ...]] | None:
@@ -59,6 +63,55 @@ class Lock(ctypes.Structure):
         ("sleepers", ctypes.c_int32),
         ("changes", ctypes.c_int32),
     )
+
+
+class QueueHeader(ctypes.Structure):
+    """The head of a queue's memory (`dfc.ir.queues`). All zeros is an empty queue. Everything is read and written under
+    the lock, but that sleepers watch the two futex words and the run side looks at the numbers.
+
+    `put` and `taken` count the elements so far. `closed` is one of the states in `dfc_runtime.runners.native`.
+    """
+
+    _fields_ = (
+        ("lock", Lock),
+        ("arrivals", ctypes.c_int32),  # changes when those who sleep to take are woken
+        ("departures", ctypes.c_int32),  # likewise, to put
+        ("takers", ctypes.c_int32),  # how many sleep
+        ("putters", ctypes.c_int32),
+        ("put", ctypes.c_int64),
+        ("taken", ctypes.c_int64),
+        ("closed", ctypes.c_int64),
+        ("needed", ctypes.c_int64),  # the least that one of the sleeping takers waits for
+    )
+
+
+class RunnerGroup(ctypes.Structure):
+    """The copies of one runner. `turns` lines of the structure `Turn` lie behind it."""
+
+    _fields_ = (
+        ("next", ctypes.c_int64),  # the next iteration that a copy begins
+        ("ended", ctypes.c_int64),  # the first iteration that did not end well; `NEVER` at first
+        ("stop", ctypes.c_int64),  # not 0: no copy begins another iteration, nor waits for its turn
+        ("turns", ctypes.c_int64),
+        ("_line0", ctypes.c_char * 32),
+    )
+
+
+class Turn(ctypes.Structure):
+    """Whose turn it is to use one object of a runner: iteration `next`. Iteration i sleeps on the word i modulo their
+    number, so that one who is done wakes few others."""
+
+    _fields_ = (
+        ("next", ctypes.c_int64),
+        ("sleepers", ctypes.c_int32),
+        ("_pad", ctypes.c_int32),
+        ("words", ctypes.c_int32 * 16),
+        ("_line0", ctypes.c_char * 48),
+    )
+
+
+TURN_WORDS = 16
+NEVER = (1 << 63) - 1
 
 
 class Pool(ctypes.Structure):

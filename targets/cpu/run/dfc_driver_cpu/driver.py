@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dfc_driver_cpu.context import Context, Lock
 from dfc_driver_cpu.pool import PoolEntries, new_context
+from dfc_driver_cpu.runners import CLOSE_ENTRY, HOST_CALL, CpuQueues
 from dfc_driver_cpu.watching import WATCH
 from dfc_runtime.calls import interrupting
 from dfc_runtime.code_memory import MappedCode
@@ -25,7 +27,6 @@ from dfc_runtime.formats.records import read_record
 ALIGNMENT = 64
 copyto = np.copyto
 POLL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
-HOST_CALL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 
 
 def _no_answer(_site: int, _frame: int) -> None:
@@ -58,10 +59,35 @@ class ImageNotes:
 NOTES = field_names(ImageNotes)
 
 
+class ImageMemory:
+    """The memory that native code works on, and the tables of addresses it finds it by."""
+
+    def __init__(
+        self,
+        constants: NDArray[np.generic],
+        resources: Mapping[str, NDArray[np.generic]],
+        locks: Sequence[NDArray[np.generic]],
+    ) -> None:
+        self._kept = constants, resources, locks
+        self._locks = np.array([each.ctypes.data for each in locks], dtype=np.uint64)
+        self._variables = np.array([each.ctypes.data for each in resources.values()], dtype=np.uint64)
+        self._constants = constants.ctypes.data
+
+    def context(self, scratch_bytes: int, threads: int, pool: PoolEntries | None) -> tuple[Context, NDArray[np.uint8]]:
+        """A context, with the scratch memory that it needs to live."""
+        context = new_context(pool, threads)
+        context.variables, context.locks = self._variables.ctypes.data, self._locks.ctypes.data
+        context.constants = self._constants
+        scratch = aligned_bytes(scratch_bytes)
+        context.scratch, context.scratch_bytes = scratch.ctypes.data, scratch.nbytes
+        return context, scratch
+
+
 class CpuDriver(OnHost):
     """A loaded program. Calls may overlap: each has a context to itself while it runs."""
 
     reentrant = True
+    has_queues = True
 
     def __init__(
         self,
@@ -79,31 +105,39 @@ class CpuDriver(OnHost):
         self._symbols = symbols
         own = ImageNotes.of(notes)
         containers = own.containers
-        locks = locks if locks is not None else {name: aligned_bytes(ctypes.sizeof(Lock)) for name in containers}
-        self._kept = (constants, resources, locks)
-        self._locks = np.array([locks[name].ctypes.data for name in containers], dtype=np.uint64)
-        self._variables = np.array([a.ctypes.data for a in resources.values()], dtype=np.uint64)
-        self._constants = constants.ctypes.data
+        shared = locks or {}  # those of containers; what nobody shares has locks of its own here
+        locks = {name: shared[name] if name in shared else aligned_bytes(ctypes.sizeof(Lock)) for name in containers}
+        memory = self._memory = ImageMemory(constants, resources, [locks[name] for name in containers])
         self._threads = threads
         self._undo = Undo(own, resources)
         self._host = HOST_CALL(host) if host is not None else NOBODY
         self._scratch_bytes = own.spill_bytes + own.workspace_bytes * max(threads, 1)
         self._pool = PoolEntries(self._image, self._address("dfc_worker"), self._address("dfc_stop"))
         self._local = threading.local()
-        self._free = [self._context()]
+        self._free: list[CallContext] = []
+        self._contexts: list[CallContext] = []
+        self._queues: CpuQueues | None = None
+        if CLOSE_ENTRY in symbols:
+            alone = own.spill_bytes + own.workspace_bytes
+            make = partial(memory.context, alone, 1, None)
+            self._queues = CpuQueues(self._image, symbols, resources, make, self._contexts, self._free)
+        self._free.append(self._context())
+
+    @property
+    def queues(self) -> CpuQueues:
+        """The queues and runners of a program that has some."""
+        assert self._queues is not None
+        return self._queues
 
     def _address(self, name: str) -> int:
         return self._image.address(self._symbols[name])
 
     def _context(self) -> CallContext:
-        context = new_context(self._pool, self._threads)
-        context.variables = self._variables.ctypes.data
-        context.constants = self._constants
-        context.locks = self._locks.ctypes.data
+        context, scratch = self._memory.context(self._scratch_bytes, self._threads, self._pool)
         context.host_call = ctypes.cast(self._host, ctypes.c_void_p).value
-        scratch = aligned_bytes(self._scratch_bytes)
-        context.scratch, context.scratch_bytes = scratch.ctypes.data, scratch.nbytes
-        return CallContext(context, scratch)
+        call = CallContext(context, scratch, self._queues)
+        self._contexts.append(call)
+        return call
 
     def entry(self, number: int) -> NativeFunction:
         """The native function of an entry."""
@@ -174,10 +208,11 @@ class CpuDriver(OnHost):
 class CallContext:
     """A context with its scratch memory, ready to be passed, and what native code asks when its attention is drawn."""
 
-    __slots__ = ("_asked", "_problem", "_question", "kept", "pointer", "saved", "scratch", "structure")
+    __slots__ = ("_asked", "_problem", "_question", "_queues", "kept", "pointer", "saved", "scratch", "structure")
 
-    def __init__(self, structure: Context, scratch: NDArray[np.uint8]) -> None:
+    def __init__(self, structure: Context, scratch: NDArray[np.uint8], queues: CpuQueues | None = None) -> None:
         self.structure = structure
+        self._queues = queues
         self.scratch = scratch
         self.pointer = ctypes.c_void_p(ctypes.addressof(structure))
         self.saved: Saved = ()
@@ -202,6 +237,8 @@ class CallContext:
                 if structure.leave:
                     continue  # the parts of a kernel that is being left ask again, and nothing has changed
                 interrupting.check()
+                if self._queues is not None:
+                    self._queues.look(structure)
                 structure.attention = 0
                 WATCH.ask_again(structure)
                 structure.stopping = 0

@@ -5,11 +5,13 @@ is not overtaken by those who come to share it; who waits spins for a while and 
 written under a lock is seen by whoever takes it next.
 """
 
-from dfc_driver_cpu.context import Context, Lock
-from dfc_target_cpu.entries.context_code import field_address
-from dfc_target_cpu.entries.threads import FUTEX_NUMBER, FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE, pause
+from collections.abc import Callable
+
+from dfc_driver_cpu.context import Lock
+from dfc_target_cpu.entries import futexes
+from dfc_target_cpu.entries.context_code import field_address, load_field
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
-from dfc_target_cpu.llvm.values import FALSE, NULL, i32, i64
+from dfc_target_cpu.llvm.values import FALSE, i32
 from dfc_target_cpu.machine import Machine
 
 _SPINS = 1000
@@ -28,12 +30,27 @@ def give(module: ModuleText, machine: Machine, *, exclusive: bool) -> str:
     return module.define(name, lambda: _Give(module, machine, name, exclusive).build())
 
 
+LOCK_ENTRY, UNLOCK_ENTRY = "dfc_lock", "dfc_unlock"
+
+
+def lock_entries(module: ModuleText, machine: Machine) -> list[str]:
+    """`void dfc_lock(ptr context, ptr lock)` and `dfc_unlock`, visible outside: the run side holds a lock alone."""
+    pairs = ((LOCK_ENTRY, take), (UNLOCK_ENTRY, give))
+    return [module.define(name, lambda n=name, c=change: _exported(module, machine, n, c)) for name, change in pairs]
+
+
+def _exported(module: ModuleText, machine: Machine, name: str, change: Callable[..., str]) -> FunctionText:
+    f = module.function(name, "void", _FORMALS, linkage="external")
+    f.call(change(module, machine, exclusive=True), "void", list(f.arguments))
+    f.ret()
+    return f
+
+
 class _LockCode:
     """A function over one lock."""
 
     def __init__(self, module: ModuleText, machine: Machine, name: str, exclusive: bool) -> None:
-        self.module = module
-        self.architecture = machine.triple.split("-")[0]
+        self.module, self.machine = module, machine
         self.exclusive = exclusive
         self.f: FunctionText = module.function(name, "void", _FORMALS, attributes="nounwind noinline")
 
@@ -47,12 +64,9 @@ class _LockCode:
         """The value before."""
         return self.f.atomic_update("add", self.address(field), i32(by), "seq_cst")
 
-    def futex(self, operation: int, number: Value) -> None:
-        """Waits while `changes` is that number, or wakes so many."""
-        syscall = self.f.load("ptr", field_address(self.f, Context, self.f.arguments[0], "syscall"))
-        word = self.address("changes")
-        operands = f"i64 {FUTEX_NUMBER[self.architecture]}, {word}, i64 {operation}, {number}, {NULL}"
-        self.f.assign("i64", f"call i64 (i64, ...) {syscall.text}({operands})")
+    def word(self) -> tuple[Value, Value]:
+        """The system call, and the word to sleep on."""
+        return load_field(self.f, self.f.arguments[0], "syscall"), self.address("changes")
 
 
 class _Take(_LockCode):
@@ -76,7 +90,7 @@ class _Take(_LockCode):
         more = f.add(spins.value, i32(1))
         f.branch_if(f.icmp("slt", more, i32(_SPINS)), spin, sleep)
         f.begin(spin)
-        pause(self.module, f, self.architecture)
+        futexes.pause(self.module, f, self.machine)
         spins.add(more, f.current)
         f.branch(attempt)
         f.begin(sleep)
@@ -105,7 +119,7 @@ class _Take(_LockCode):
         seen = self.load("changes")
         free, _ = self._is_free()
         with f.when(f.icmp("eq", free, FALSE), "doze"):
-            self.futex(FUTEX_WAIT_PRIVATE, f.cast("zext", seen, "i64"))
+            futexes.sleep(f, self.machine, *self.word(), f.cast("zext", seen, "i64"))
         self.change("sleepers", -1)
 
 
@@ -119,6 +133,6 @@ class _Give(_LockCode):
         somebody_sleeps = f.icmp("sgt", self.load("sleepers"), i32(0))
         with f.when(f.bit_and(was_last, somebody_sleeps), "wake"):
             self.change("changes", 1)
-            self.futex(FUTEX_WAKE_PRIVATE, i64(1 << 30))
+            futexes.wake(f, self.machine, *self.word())
         f.ret()
         return f

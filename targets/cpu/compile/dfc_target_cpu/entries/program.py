@@ -1,12 +1,14 @@
 """A scheduled program as LLVM text: its kernels once each, its entries, and the functions the driver asks for.
 
 Assumes a verified program. Guarantees the same text for the same program, machine by machine; `entry_<i>_0` for every
-entry, `dfc_worker` and `dfc_stop` for the threads.
+entry, and `runner_<i>_0` for those that are runners; `dfc_worker` and `dfc_stop` for the threads; where there are
+queues, what closes them, stops runners, and holds a lock.
 """
 
 from collections.abc import Callable, Sequence
 
 from dfc.deferred.dataclasses import dataclass
+from dfc.ir.graph import ResourceKind
 from dfc.kernels.access import written_operands
 from dfc.kernels.contractions import as_product, kernel_faults
 from dfc.kernels.errors import CodeGenerationError
@@ -18,6 +20,9 @@ from dfc_target_cpu.elementwise.kernels import lower_loop_plan
 from dfc_target_cpu.elementwise.loop_schedule import plan_loops
 from dfc_target_cpu.elementwise.whole import is_whole, lower_whole_kernel
 from dfc_target_cpu.entries.frames import Lowering
+from dfc_target_cpu.entries.locks import lock_entries
+from dfc_target_cpu.entries.queues import close
+from dfc_target_cpu.entries.runners import runner_loop, stop
 from dfc_target_cpu.entries.steps import EntryScope, Launchable, StepCode
 from dfc_target_cpu.entries.threads import stop_entry, worker_entry
 from dfc_target_cpu.llvm.text import ModuleText
@@ -64,6 +69,10 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
         shared = (lowering, program, entry, number, launchables, resources, containers, constant_offsets)
         scope = EntryScope(*shared, layout.spilled, polling[number])
         symbols.append(lower_entry(scope, layout))
+        if is_runner(program, number):
+            symbols.append(runner_loop(module, machine, f"runner_{number}_0", symbols[-1]))
+    if any(resource.kind is ResourceKind.QUEUE for resource in program.resources.values()):
+        symbols += [close(module, machine), stop(module, machine), *lock_entries(module, machine)]
     symbols += [worker_entry(module, machine), stop_entry(module, machine)]
     direct = {kernel for kernel, _, _ in planned}
     others = [kernel for kernel in program.kernels if kernel not in direct]
@@ -77,9 +86,14 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     return LoweredText(texts, launches, plain, symbols, lowering.spill_bytes, workspace, polling)
 
 
+def is_runner(program: Program, number: int) -> bool:
+    """Whether an entry is one; programs without signatures have none."""
+    return number < len(program.signatures) and program.signatures[number].copies > 0
+
+
 def containers_of(program: Program) -> tuple[str, ...]:
-    """The containers of state, in the order of the driver's table of locks."""
-    return lock_order(resource.container for resource in program.resources.values())
+    """The locks of state, in the order of the driver's table."""
+    return lock_order(map(program.lock_of, program.resources))
 
 
 def product_elements(kernels: Sequence[Kernel]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ busy a moment ago does not look for an idle processor, and would put them behind
 from collections.abc import Mapping
 
 from dfc_driver_cpu.context import Context, Pool, llvm_type_of, offset_of
+from dfc_target_cpu.entries import futexes
 from dfc_target_cpu.entries.context_code import asked_to_leave, field_address, load_field, thread_pointer
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import NULL, i32, i64
@@ -27,8 +28,6 @@ MOST_PARTS = 0xFFFF
 
 _WORKER_SPINS = 3000
 _CALLER_SPINS = 20000
-FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
-FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
 _GET_PROCESSOR_NUMBER = {"x86_64": 309, "aarch64": 168}
 _SET_AFFINITY_NUMBER = {"x86_64": 203, "aarch64": 122}
 
@@ -59,22 +58,11 @@ def _stop(module: ModuleText, machine: Machine) -> FunctionText:
     return f
 
 
-def pause(module: ModuleText, f: FunctionText, architecture: str) -> None:
-    """Tells the processor that this thread only waits."""
-    if architecture == "aarch64":
-        module.declare("llvm.aarch64.hint", "void", ["i32"])
-        f.line("call void @llvm.aarch64.hint(i32 1)")
-    else:
-        module.declare("llvm.x86.sse2.pause", "void", [])
-        f.line("call void @llvm.x86.sse2.pause()")
-
-
 class _PoolCode:
-    """What caller and worker share: fields of the pool, pause, futex calls, running one claimed part."""
+    """What caller and worker share: fields of the pool, pause, sleep, running one claimed part."""
 
     def __init__(self, module: ModuleText, machine: Machine) -> None:
-        self.module = module
-        self.architecture = machine.triple.split("-")[0]
+        self.module, self.machine = module, machine
 
     def address(self, f: FunctionText, pool: Value, field: str) -> Value:
         return field_address(f, Pool, pool, field)
@@ -86,21 +74,26 @@ class _PoolCode:
         f.atomic_store(value, self.address(f, pool, field), order)
 
     def pause(self, f: FunctionText) -> None:
-        pause(self.module, f, self.architecture)
+        futexes.pause(self.module, f, self.machine)
 
-    def futex(self, f: FunctionText, pool: Value, field: str, operation: int, number: Value) -> None:
-        """`number`: the value seen (wait) or how many to wake. A 64-bit field is waited for by its upper half."""
-        upper_half = 4 if llvm_type_of(Pool, field) == "i64" else 0
-        word = f.gep("i8", pool, i64(offset_of(Pool, field) + upper_half))
-        self.call_system(f, pool, FUTEX_NUMBER, f"{word}, i64 {operation}, {number}, {NULL}")
+    def sleep(self, f: FunctionText, pool: Value, field: str, seen: Value) -> None:
+        """Sleeps while the field has the value seen (i64); of a 64-bit field, its upper half."""
+        futexes.sleep(f, self.machine, *self._word(f, pool, field), seen)
 
     def call_system(self, f: FunctionText, pool: Value, numbers: Mapping[str, int], operands: str) -> None:
         """A call whose failure changes nothing."""
         syscall = f.load("ptr", self.address(f, pool, "syscall"))
-        f.assign("i64", f"call i64 (i64, ...) {syscall.text}(i64 {numbers[self.architecture]}, {operands})")
+        number = numbers[futexes.architecture_of(self.machine)]
+        f.assign("i64", f"call i64 (i64, ...) {syscall.text}(i64 {number}, {operands})")
 
     def wake(self, f: FunctionText, pool: Value, field: str) -> None:
-        self.futex(f, pool, field, FUTEX_WAKE_PRIVATE, i64(1 << 30))
+        futexes.wake(f, self.machine, *self._word(f, pool, field))
+
+    def _word(self, f: FunctionText, pool: Value, field: str) -> tuple[Value, Value]:
+        """The system call, and the word of a field to sleep on."""
+        upper_half = 4 if llvm_type_of(Pool, field) == "i64" else 0
+        word = f.gep("i8", pool, i64(offset_of(Pool, field) + upper_half))
+        return f.load("ptr", self.address(f, pool, "syscall")), word
 
     def run_claimed(self, f: FunctionText, pool: Value, part: Value, parts: Value) -> None:
         """Run one part, if the call is not stopping, then count it as done."""
@@ -253,7 +246,7 @@ class _PoolRun(_PoolCode):
         self.store(f, pool, "caller_sleeps", i32(1), "seq_cst")
         done = self.load(f, pool, "done", "seq_cst")
         with f.when(f.icmp("slt", done, parts), "doze"):
-            self.futex(f, pool, "done", FUTEX_WAIT_PRIVATE, f.cast("zext", done, "i64"))
+            self.sleep(f, pool, "done", f.cast("zext", done, "i64"))
         self.store(f, pool, "caller_sleeps", i32(0), "seq_cst")
 
     def _run_all(self, f: FunctionText) -> None:
@@ -312,5 +305,5 @@ class _Worker(_PoolCode):
         f.atomic_update("add", sleepers, i32(1), "seq_cst")
         going = f.icmp("eq", self.load(f, pool, "stop", "seq_cst"), i64(0))
         with f.when(going, "sleep"):
-            self.futex(f, pool, "claims", FUTEX_WAIT_PRIVATE, f.lshr(seen, i64(32)))
+            self.sleep(f, pool, "claims", f.lshr(seen, i64(32)))
         f.atomic_update("sub", sleepers, i32(1), "seq_cst")

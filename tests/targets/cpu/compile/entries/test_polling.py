@@ -15,6 +15,8 @@ var table: f32[10_000, 100] = 0
 var small: f32[10, 100] = 0
 var n: i64 = 0
 var dice: rng = philox(7)
+queue q: f32 = fifo(capacity = 2)
+entry fill(x: f32) { q.put(x) }
 """
 ENTRIES = {
     "a step of training": ("entry e(x: f32[8, 100]) { w -= 0.1 * grad(mean(square(x @ w)), w) }", [], []),
@@ -38,6 +40,11 @@ ENTRIES = {
     "a write before a loop, another behind it": (
         "entry e(to: i64) { small *= 2\n let k = loop k: i64 = 0 for i in 0..to { k = k + i % 5 }\n n := k }",
         ["small"],
+        [],
+    ),
+    "a write before a take, another behind it": (
+        "entry e() { table *= 2\n n += 1\n let k = q.take()\n small *= k }",
+        ["n", "table"],
         [],
     ),
     "a concurrent entry": ("entry e(to: i64) with concurrent = true { for i in 0..to { n += 1 } }", [], ["n"]),

@@ -1,0 +1,126 @@
+"""Finding out that a call waits for what cannot come any more.
+
+A call that waits looks a few times a second. All runners and all calls that are under way are blocked, twice in the
+same way, no number of any queue has changed meanwhile, and no call that may come could help: then nothing will ever
+change. Who was woken, but has not run yet, is not blocked: what it waits for is there. Assumes that only runners and
+calls of the program use its queues. Guarantees that a call is not ended that could have gone on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.errors import RunError
+from dfc_runtime.formats.manifest import Entry, FaultSite, Manifest
+from dfc_runtime.runners.crew import Crew
+from dfc_runtime.runners.native import Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """Somebody who waits: a runner in an iteration, or a call (-1)."""
+
+    name: str
+    iteration: int
+    waiting: Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everybody at one time, all of them blocked, and the numbers of all queues."""
+
+    waiters: tuple[Waiter, ...]
+    numbers: tuple[tuple[int, int, int], ...]
+
+
+class Watchman:
+    """What the calls of a program that wait ask."""
+
+    def __init__(self, manifest: Manifest, crew: Crew) -> None:
+        self._manifest = manifest
+        self._crew, self._connections = crew, crew.connections
+        self._faults: Sequence[FaultSite] = manifest.faults
+        self._entries: Mapping[int, str] = {
+            fault: site.entry for site in manifest.sites if isinstance(fault := site.attributes.get("fault"), int)
+        }
+        self._last: dict[int, Snapshot] = {}
+
+    def look(self, waiting: Waiting) -> None:
+        """In the thread of a call that waits: `RunError` if it will wait for ever."""
+        thread = threading.get_ident()
+        snapshot = self._snapshot()
+        before = self._last.pop(thread, None)
+        if snapshot is None:
+            return
+        if snapshot != before:
+            self._last[thread] = snapshot
+        elif not self._somebody_may_come(snapshot):
+            raise self._error(waiting, snapshot)
+
+    def _snapshot(self) -> Snapshot | None:
+        """None if somebody is not blocked."""
+        waiters: list[Waiter] = []
+        for running in list(self._crew.running.values()):
+            for copy in list(running.living):
+                waiting = copy.waiting()
+                if waiting is None or not waiting.is_blocked:
+                    return None
+                waiters.append(Waiter(running.entry.name, copy.iteration, waiting))
+        for waiting in self._crew.queues.calls():
+            if waiting is None or not waiting.is_blocked:
+                return None
+            waiters.append(Waiter(self._entries[waiting.fault], -1, waiting))
+        return Snapshot(tuple(waiters), tuple(self._crew.queues.queue(n).numbers for n in self._connections.queues))
+
+    def _somebody_may_come(self, snapshot: Snapshot) -> bool:
+        """Whether a call that is let in beside those that are there could help one who waits."""
+        if _is_only_thread():
+            return False
+        inside = [self._connections.entries[each.name] for each in snapshot.waiters if each.iteration < 0]
+        return any(
+            all(self._are_let_in(entry, each) for each in inside) and self._helps(entry, snapshot.waiters)
+            for entry in self._connections.entries.values()
+        )
+
+    def _are_let_in(self, one: Entry, other: Entry) -> bool:
+        """Whether calls of two entries may run at the same time."""
+        if self._manifest.uses_queues_only(one) or self._manifest.uses_queues_only(other):
+            return True
+        return one.readonly or other.readonly or (one.concurrent and other.concurrent)
+
+    def _helps(self, entry: Entry, waiters: Sequence[Waiter]) -> bool:
+        if entry.is_runner or entry.is_test:
+            return False
+        return any(
+            self._connections.helps(entry.name, each.waiting.queue, to_put=each.waiting.to_put) for each in waiters
+        )
+
+    def _error(self, waiting: Waiting, snapshot: Snapshot) -> RunError:
+        fault = self._faults[waiting.fault]
+        lines = [f"`{self._entries[waiting.fault]}` {self._waits(waiting)}, for ever: nobody can go on"]
+        named = [each for each in snapshot.waiters if each.waiting.queue and each.waiting != waiting]
+        for each in sorted(named, key=lambda one: (one.name, one.iteration)):
+            runner = f"the runner `{each.name}`, in iteration {each.iteration},"
+            lines.append(f"  {runner if each.iteration >= 0 else f'`{each.name}`'} {self._waits(each.waiting)}")
+        helpers = [each for each in self._connections.entries.values() if self._helps(each, snapshot.waiters)]
+        if helpers:
+            own = self._connections.entries[self._entries[waiting.fault]]
+            is_let_in = any(self._are_let_in(own, each) for each in helpers)
+            alone = "there is no other thread to call it"
+            kept_out = "it is not let in while this call runs: declare both entries `with concurrent = true`"
+            lines.append(f"  `{helpers[0].name}` could help, but {alone if is_let_in else kept_out}")
+        return RunError("\n".join(lines), code="E0919", spans=[fault.location])
+
+    def _waits(self, waiting: Waiting) -> str:
+        location = self._faults[waiting.fault].location
+        if waiting.to_put:
+            return f"waits for room in the queue `{waiting.queue}` at {location}"
+        count = "an element" if waiting.needed == 1 else f"{waiting.needed} elements"
+        return f"waits for {count} in the queue `{waiting.queue}` at {location}"
+
+
+def _is_only_thread() -> bool:
+    """Whether no other thread of this process could call the program: those of dfc do not."""
+    return sum(not thread.name.startswith("dfc-") for thread in threading.enumerate()) <= 1

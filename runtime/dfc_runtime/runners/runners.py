@@ -1,0 +1,136 @@
+"""The runners of a module: started by the first call that needs them, stopped with the module.
+
+Assumes a driver with queues. Guarantees that runners do not keep a module alive that nobody holds any more; that a call
+which needs runners that this process cannot have is a `RunError`; and that calls of other entries cost what they would.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+from dfc_runtime.calls import sizes
+from dfc_runtime.calls.faults import queue_error
+from dfc_runtime.calls.gate import Gate
+from dfc_runtime.calls.hosts import Hosts
+from dfc_runtime.driver import Driver
+from dfc_runtime.errors import DfcError, RunError
+from dfc_runtime.formats.manifest import Entry, FaultSite, Manifest
+from dfc_runtime.runners import crew
+from dfc_runtime.runners.connections import Connections, Uses
+from dfc_runtime.runners.crew import Crew, Failure
+from dfc_runtime.runners.deadlock import Watchman
+from dfc_runtime.runners.native import QUEUE_FAILED, HasQueues, NativeCopy
+from dfc_runtime.state.state import State
+
+INIT = "init"
+"""The entry that starts a program over, and its runners and queues with it."""
+
+
+class Runners:
+    """What a module knows of its runners. Threads know the crew alone."""
+
+    def __init__(self, manifest: Manifest, driver: Driver, state: State, hosts: Hosts, gate: Gate, limit: int) -> None:
+        assert isinstance(driver, HasQueues)
+        self._connections = Connections(manifest)
+        self._state, self._gate, self._limit = state, gate, limit
+        queues = driver.queues
+        own = Crew(queues, self._connections, manifest.faults, hosts.ask_in, hosts.take_failure)
+        queues.on_wait = Watchman(manifest, own).look
+        state.background.attach(queues.lock, queues.unlock)
+        self._crew = own
+        self._started: set[str] = set()
+        weakref.finalize(self, own.stop)
+
+    def started_by(self, manifest: Manifest, entry: Entry, function: Callable[..., object]) -> Callable[..., object]:
+        """The function of an entry, which starts the runners that it is connected with; that of `init` ends all."""
+        if entry.name == INIT and not entry.is_test:
+            return self._starting_over(function)
+        uses = Uses.of(site for site in manifest.sites if site.entry == entry.name)
+        names, started, own = self._connections.connected(uses), self._started, self._crew
+        if not names:
+            return function
+
+        def call(*feeds: object, **named: object) -> object:
+            if own.is_forked or not names <= started:
+                self._start(entry, names)
+            return function(*feeds, **named)
+
+        return call
+
+    def _starting_over(self, function: Callable[..., object]) -> Callable[..., object]:
+        def call(*feeds: object, **named: object) -> object:
+            self._end_all(crew.JOIN_SECONDS)
+            return function(*feeds, **named)
+
+        return call
+
+    def _end_all(self, seconds: float) -> None:
+        """Ends all runners, and the calls that wait for a queue, and empties the queues: the next call that needs
+        runners starts them again. `RunError` if a runner does not end."""
+        if not self._crew.is_used or self._state.is_closed:
+            return
+        self.stop()
+        stuck = self._crew.join(seconds)
+        if stuck:
+            raise _does_not_end(*stuck[0])
+        with self._gate.closing, self._state.alone:
+            self._state.empty_queues()
+            self._crew.reset()
+            self._started.clear()
+
+    def _start(self, entry: Entry, names: frozenset[str]) -> None:
+        if self._state.is_closed:
+            return  # the call itself says so
+        if self._crew.is_forked:
+            what = f"`{entry.name}` needs the runner `{min(names)}`, which is in the parent process"
+            raise RunError(f"{what}\n  load the program in the child, or fork before its first call", code="E0919")
+        runners = [self._connections.entries[name] for name in sorted(names - self._started)]
+        for runner in runners:
+            self._state.require(runner)
+        for runner in runners:
+            arena = sizes.plan(runner, (), {}, self._limit, self._state.size).arena
+            self._crew.start(runner, arena)
+            self._started.add(runner.name)
+
+    def error(self, fault: FaultSite, values: tuple[int, ...]) -> DfcError:
+        """The error of a call that a queue refused: if a runner has failed, what has made it fail."""
+        failure = self._crew.failures.get(fault.message)
+        if values[0] != QUEUE_FAILED or failure is None:
+            return queue_error(fault, values)
+        return _failed(fault, failure)
+
+    def stop(self) -> None:
+        """Ends all runners, and the calls that wait for a queue. Whoever calls it waits for nothing."""
+        self._state.serving.refuse()
+        self._crew.stop()
+
+    def join(self) -> RunError | None:
+        """Waits until the runners have ended; the error for those that do not."""
+        stuck = self._crew.join(crew.JOIN_SECONDS)
+        self._state.background.detach()
+        if not stuck:
+            return None
+        return _does_not_end(*stuck[0])
+
+
+def _does_not_end(runner: Entry, copy: NativeCopy) -> RunError:
+    text = f"the runner `{runner.name}` does not end: it is still in iteration {copy.iteration}"
+    return RunError(f"{text}\n  its code stays in memory", code="E0919", spans=[runner.location])
+
+
+def _failed(fault: FaultSite, failure: Failure) -> RunError:
+    """What a runner failed with, for a call that cannot go on because of it."""
+    problem, runner = failure.problem, failure.runner
+    message = problem.message if isinstance(problem, DfcError) else f"{type(problem).__name__}: {problem}"
+    text = f"the runner `{runner.name}` has failed in iteration {failure.iteration}: {message}"
+    code, spans = (problem.code, problem.spans) if isinstance(problem, DfcError) else ("E0903", ())
+    values = problem.values if isinstance(problem, RunError) else ()
+    error = RunError(
+        f"{text}\n  the queue `{fault.message}` has nothing more because of it, at {fault.location}",
+        code=code,
+        spans=spans or [runner.location],
+        values=values,
+    )
+    error.__cause__ = problem
+    return error

@@ -1,0 +1,277 @@
+"""Requests that generated code answers itself: puts into queues and takes out of them, the turns of runners.
+
+Assumes sites of the kinds in `NATIVE_KINDS`, with the queue and the number of a fault, or the number of a turn.
+Guarantees that an element is copied once on its way in and once on its way out, under the lock of its queue, and that a
+take of several is one step for all others.
+
+A take from a shuffled queue chooses among the first elements, by a number in [0, 1) for each; what it exchanges are
+numbers of slots (`dfc.ir.queues` says how they are kept).
+"""
+
+from collections.abc import Callable, Sequence
+
+from dfc.deferred.dataclasses import dataclass
+from dfc.ir.dims import Dim
+from dfc.ir.queues import HEADER_BYTES, QueueForm, field_bytes, field_offsets, first_slot, slot_bytes
+from dfc.kernels.program import HostSite, Program
+from dfc_driver_cpu.context import QueueHeader
+from dfc_runtime.formats.manifest import (
+    QUEUE_CLOSE,
+    QUEUE_PUT,
+    QUEUE_SIZE,
+    QUEUE_TAKE,
+    QUEUE_TAKE_UP_TO,
+    TURN_PASS,
+    TURN_TAKE,
+)
+from dfc_runtime.runners.native import CLOSED
+from dfc_target_cpu.entries import queues, runners
+from dfc_target_cpu.entries.context_code import field_address, load_field
+from dfc_target_cpu.entries.dims import DimCode
+from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
+from dfc_target_cpu.llvm.values import i64
+from dfc_target_cpu.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """One site in the code of a function; `pointers` are the addresses of its inputs, then of its outputs;
+    `leave_if` ends the call where a condition holds."""
+
+    module: ModuleText
+    machine: Machine
+    f: FunctionText
+    context: Value
+    dims: DimCode
+    program: Program
+    site: HostSite
+    pointers: Sequence[Value]
+    leave_if: Callable[[Value], None]
+
+    def write(self) -> None:
+        """Writes the code."""
+        table: dict[str, Callable[[], None]] = {
+            QUEUE_PUT: lambda: _Put(self).write(),
+            QUEUE_TAKE: lambda: _Take(self).write(),
+            QUEUE_TAKE_UP_TO: lambda: _TakeUpTo(self).write(),
+            QUEUE_SIZE: self._size,
+            QUEUE_CLOSE: self._close,
+            TURN_TAKE: self._take_turn,
+            TURN_PASS: self._pass_turn,
+        }
+        table[self.site.kind]()
+
+    def number(self, attribute: str) -> int:
+        value = dict(self.site.attributes)[attribute]
+        assert isinstance(value, int)
+        return value
+
+    @property
+    def queue_name(self) -> str:
+        return str(dict(self.site.attributes)["resource"])
+
+    @property
+    def queue_number(self) -> int:
+        return list(self.program.resources).index(self.queue_name)
+
+    def queue(self) -> Value:
+        """The address of the queue."""
+        table = load_field(self.f, self.context, "variables")
+        return self.f.load("ptr", self.f.gep("ptr", table, i64(self.queue_number)))
+
+    def leave_if_not_zero(self, code: Value) -> None:
+        self.leave_if(self.f.icmp("ne", code, i64(0)))
+
+    def _size(self) -> None:
+        size = self.f.call(queues.size(self.module, self.machine), "i64", [self.context, self.queue()])
+        self.f.store(size, self.pointers[-1])
+
+    def _close(self) -> None:
+        self.f.call(queues.close(self.module, self.machine), "void", [self.context, self.queue(), i64(CLOSED)])
+
+    def _take_turn(self) -> None:
+        function = runners.take_turn(self.module, self.machine)
+        self.leave_if_not_zero(self.f.call(function, "i64", [self.context, i64(self.number("turn"))]))
+
+    def _pass_turn(self) -> None:
+        function = runners.pass_turn(self.module, self.machine)
+        self.f.call(function, "void", [self.context, i64(self.number("turn"))])
+
+
+class _Access:
+    """What puts and takes share: where slots and fields lie."""
+
+    def __init__(self, call: NativeCall) -> None:
+        form = call.program.resources[call.queue_name].queue
+        assert form is not None, call.queue_name
+        self.call, self.form = call, form
+        self.f = call.f
+        self.queue = call.queue()
+
+    def enter(self, function: str, numbers: Sequence[Value], *, to_put: bool) -> None:
+        """Comes in, or leaves the call."""
+        call = self.call
+        waiting = i64(1 + 2 * call.queue_number + to_put)
+        operands = [call.context, self.queue, *numbers, waiting, i64(call.number("fault"))]
+        call.leave_if_not_zero(self.f.call(function, "i64", operands))
+
+    def address(self, name: str) -> Value:
+        return field_address(self.f, QueueHeader, self.queue, name)
+
+    def count(self, name: str) -> Value:
+        return self.f.load("i64", self.address(name))
+
+    def index(self, position: Value) -> Value:
+        """Of a position in the order."""
+        return self.f.urem(position, i64(self.form.capacity))
+
+    def order(self, index: Value) -> Value:
+        """The address of a number of the order."""
+        return self.f.gep("i8", self.f.gep("i64", self.queue, index), i64(HEADER_BYTES))
+
+    def slot_at(self, index: Value) -> Value:
+        """The number of the slot of the element there."""
+        if not self.form.is_shuffled:
+            return index
+        return self.f.bit_xor(self.f.load("i64", self.order(index)), index)
+
+    def fields(self, slot: Value) -> list[tuple[Value, int, int]]:
+        """The address of each field in a slot, its size, and what it is aligned to."""
+        start = self.f.gep("i8", self.queue, i64(first_slot(self.form)))
+        start = self.f.gep("i8", start, self.f.mul(slot, i64(slot_bytes(self.form))))
+        pairs = zip(self.form.types, field_offsets(self.form), strict=True)
+        return [(self.f.gep("i8", start, i64(o)), field_bytes(t), t.machine.size) for t, o in pairs]
+
+
+class _Put(_Access):
+    """One element goes in."""
+
+    def write(self) -> None:
+        call, f = self.call, self.f
+        enter = queues.enter_to_put(call.module, call.machine)
+        self.enter(enter, [i64(self.form.capacity)], to_put=True)
+        fields = self.fields(self.slot_at(self.index(self.count("put"))))
+        for (target, size, align), source in zip(fields, call.pointers, strict=True):
+            f.copy_memory(target, source, i64(size), align)
+        wakes_all = not _take_alike(call.program, call.queue_name)
+        f.call(queues.leave_put(call.module, call.machine, wakes_all=wakes_all), "void", [call.context, self.queue])
+
+
+class _Take(_Access):
+    """One element, or several, come out."""
+
+    def __init__(self, call: NativeCall) -> None:
+        super().__init__(call)
+        inputs = len(call.site.inputs)
+        self.draws = call.pointers[0] if inputs else None
+        self.targets = list(call.pointers[inputs:])
+        self.many = _count(call.site, self.form)
+
+    def write(self) -> None:
+        if self.many is None:
+            self._take(i64(1), needed=self.form.window)
+            return
+        count, known = self.call.dims.value(self.many), self.many.constant
+        if known is not None and 0 < known <= self.form.most_at_once:
+            self._take(count, needed=known - 1 + self.form.window)
+        elif known != 0:
+            self._refuse_too_many(count)
+            with self.f.when(self.f.icmp("sgt", count, i64(0)), "take"):
+                self._take(count, needed=None)
+
+    def _refuse_too_many(self, count: Value) -> None:
+        """So many would never be there."""
+        call, most = self.call, i64(self.form.most_at_once)
+        bad = self.f.icmp("sgt", count, most)
+        with self.f.when(bad, "too.many"):
+            operands = [call.context, i64(call.number("fault")), count, most]
+            self.f.call(queues.refuse_count(call.module), "void", operands)
+        call.leave_if(bad)
+
+    def _take(self, count: Value, needed: int | None) -> None:
+        call, f = self.call, self.f
+        number = i64(needed) if needed is not None else f.add(count, i64(self.form.window - 1))
+        enter = queues.enter_to_take(call.module, call.machine)
+        self.enter(enter, [number, self.least(count)], to_put=False)
+        taken = self.count("taken")
+        count = self.available(count)
+        if self.many is None:
+            self._element(i64(0), taken)
+        else:
+            with f.counted_loop(i64(0), count, hint="element") as loop:
+                self._element(loop.index, f.add(taken, loop.index))
+        f.atomic_store(f.add(taken, count), self.address("taken"), "monotonic")
+        f.call(queues.leave_take(call.module, call.machine), "void", [call.context, self.queue, count])
+
+    def least(self, count: Value) -> Value:
+        """How many elements there have to be if no more can come."""
+        return count
+
+    def available(self, count: Value) -> Value:
+        """How many elements come out, of those that are asked for."""
+        return count
+
+    def _element(self, number: Value, position: Value) -> None:
+        """Copies one element to row `number` of the outputs."""
+        f = self.f
+        slot = self._chosen(number, position) if self.draws is not None else self.slot_at(self.index(position))
+        for (source, size, align), target in zip(self.fields(slot), self.targets, strict=True):
+            f.copy_memory(f.gep("i8", target, f.mul(number, i64(size))), source, i64(size), align)
+
+    def _chosen(self, number: Value, position: Value) -> Value:
+        """The slot of the element that the draw chooses; the first one goes to its place."""
+        f = self.f
+        assert self.draws is not None
+        draw = f.load("double", f.gep("double", self.draws, number))
+        window = f.minimum(f.sub(self.count("put"), position), i64(self.form.window))
+        name = "llvm.fptosi.sat.i64.f64"
+        f.declare(name, "i64", ["double"])
+        scaled = f.fmul(draw, f.cast("sitofp", window, "double"))
+        within = f.minimum(f.call(name, "i64", [scaled]), f.sub(window, i64(1)))
+        first, other = self.index(position), self.index(f.add(position, f.maximum(within, i64(0))))
+        front, chosen = self.slot_at(first), self.slot_at(other)
+        f.store(f.bit_xor(front, other), self.order(other))
+        f.store(f.bit_xor(chosen, first), self.order(first))
+        return chosen
+
+
+class _TakeUpTo(_Take):
+    """Likewise, or those that are left of a closed queue; how many is the last output."""
+
+    def __init__(self, call: NativeCall) -> None:
+        super().__init__(call)
+        *self.targets, self.number = self.targets
+
+    def write(self) -> None:
+        self.f.store(i64(0), self.number)
+        super().write()
+
+    def least(self, count: Value) -> Value:
+        del count
+        return i64(1)
+
+    def available(self, count: Value) -> Value:
+        number = self.f.minimum(count, self.f.sub(self.count("put"), self.count("taken")))
+        self.f.store(number, self.number)
+        return number
+
+
+def _count(site: HostSite, form: QueueForm) -> Dim | None:
+    """How many elements a take asks for; None for one that has no axis of its own."""
+    shape = site.outputs[0][1]
+    return shape[0] if len(shape) > len(form.types[0].shape) else None
+
+
+def _take_alike(program: Program, queue: str) -> bool:
+    """Whether all who take from a queue wait for the same number of elements."""
+    counts: set[int | None] = set()
+    for site in program.sites:
+        form = program.resources[queue].queue
+        if (
+            site.kind in (QUEUE_TAKE, QUEUE_TAKE_UP_TO)
+            and dict(site.attributes)["resource"] == queue
+            and form is not None
+        ):
+            many = _count(site, form)
+            counts.add(1 if many is None else many.constant)
+    return len(counts) < 2 and None not in counts

@@ -1,0 +1,101 @@
+"""Queues and runners in a manifest: what is read is what was written, and nothing else is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+import dfc_runtime
+from dfc.kernels.program import BACKGROUND as LOCK_OF_TARGETS
+from dfc_runtime.errors import BundleError, UnsupportedError
+from dfc_runtime.formats import manifest_reading, manifest_writing, strict_json
+from dfc_runtime.formats.manifest import BACKGROUND, NATIVE_KINDS, QUEUE, FaultSite, HostSite, SiteOperand
+from dfc_runtime.runners.connections import Connections
+from tests.support.bundles import LOCATION, Sketch, entry, state, with_manifest
+
+ELEMENT = (SiteOperand("f32", (3,)),)
+USE = {"resource": "jobs", "fault": 0}
+
+
+def sketch() -> Sketch:
+    fill = replace(entry("fill", {}, {}, reads=["jobs"], writes=["jobs"]), copies=3)
+    sites = [
+        HostSite("turn_take", "fill", {"turn": 0, "turns": 2}, (), (), (), LOCATION),
+        HostSite("queue_put", "fill", USE, ELEMENT, (), (), LOCATION),
+        HostSite("turn_pass", "fill", {"turn": 1, "turns": 2}, (), (), (), LOCATION),
+        HostSite("queue_take", "use", USE, (), ELEMENT, (), LOCATION),
+    ]
+    return Sketch(
+        entries=[(fill, "nothing"), (entry("use", {}, {}, reads=["jobs"], writes=["jobs"]), "nothing")],
+        state=[state("jobs", "u8[192]", kind=QUEUE, saved=False)],
+        faults=[FaultSite("queue", "jobs", LOCATION)],
+        sites=sites,
+    )
+
+
+def test_queues_and_runners_are_read_as_they_were_written() -> None:
+    manifest = sketch().manifest()
+    data = strict_json.parse(strict_json.dump(manifest_writing.to_json(manifest)))
+    assert manifest_reading.from_json(data) == manifest
+    assert [str(each) for each in manifest.entries] == ["runner fill with copies = 3", "entry use()"]
+    assert [each.is_called for each in manifest.entries] == [False, True]
+    assert manifest.kinds_in("fill") == frozenset()  # nothing is asked of the run side
+
+
+def test_a_program_without_runners_says_nothing_of_them() -> None:
+    manifest = Sketch(entries=[(entry("add", {}), "add")]).manifest()
+    data = manifest_writing.to_json(manifest)
+    assert "copies" not in data["entries"][0]
+
+
+def test_connections_are_read_from_the_requests() -> None:
+    connections = Connections(sketch().manifest())
+    assert connections.connected(connections.uses["use"]) == {"fill"}
+    assert (connections.fillers("jobs"), connections.is_filled_by_calls("jobs")) == (["fill"], False)
+    assert connections.turns("fill") == 2
+
+
+def _set(*path: str | int, to: object) -> Callable[[dict], None]:
+    def change(manifest: dict) -> None:
+        part = manifest
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = to
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_set("entries", 0, "copies", to=0), "copies is not a whole number from 1 to 4096"),
+        (_set("entries", 0, "copies", to=4097), "copies is not a whole number from 1 to 4096"),
+        (_set("entries", 0, "test", to=True), "is a runner, which nobody calls, with a signature"),
+        (_set("state", 0, "kind", to="heap"), "unknown kind heap"),
+        (_set("state", 0, "kind", to="variable"), "the queue_put in entry fill is of no queue"),
+        (_set("sites", 1, "attributes", "resource", to="others"), "the queue_put in entry fill is of no queue"),
+        (_set("sites", 1, "attributes", "fault", to=1), "the queue_put in entry fill is of no queue"),
+        (_set("sites", 1, "attributes", "fault", to=True), "the queue_put in entry fill is of no queue"),
+        (_set("sites", 0, "attributes", "turn", to=2), "the turn_take in entry fill is no turn of a runner"),
+        (_set("sites", 0, "attributes", "turns", to=2**40), "the turn_take in entry fill is no turn of a runner"),
+        (_set("sites", 0, "entry", to="use"), "the turn_take in entry use is no turn of a runner"),
+    ],
+)
+def test_damaged_queues_are_refused_in_one_line(change: Callable[[dict], None], message: str) -> None:
+    with pytest.raises(BundleError, match=message) as caught:
+        dfc_runtime.verify(with_manifest(sketch().to_bytes(), change))
+    assert caught.value.exit_code == 4 and "\n" not in caught.value.message
+
+
+def test_a_driver_without_queues_does_not_load_them_and_says_where_they_work() -> None:
+    with pytest.raises(UnsupportedError, match=r"`fill` uses a queue at model\.dfg") as caught:
+        dfc_runtime.loads(sketch().to_bytes())
+    assert (caught.value.code, caught.value.exit_code) == ("E1001", 3)
+    assert "queues and runners work there only: compile with --target cpu" in caught.value.message
+
+
+def test_both_halves_mean_the_same_lock() -> None:
+    assert LOCK_OF_TARGETS == BACKGROUND
+    assert {"queue_put", "queue_take", "queue_take_up_to", "turn_take"} <= NATIVE_KINDS
