@@ -10,13 +10,16 @@ import pytest
 
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
+from dfc.driver.api import compile_source, read
 from dfc.elaborate import build
+from dfc.ir.options import CompileOptions
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.spread_samples import (
     ALL,
     DIVIDED,
     MISTAKEN,
     NOT_YET,
+    ON_ONE_RANK,
     SAMPLES,
     SPLIT,
     UNSPLIT,
@@ -100,11 +103,18 @@ def test_workers_share_out_tables_and_examples(name: str) -> None:
 def test_every_sample_is_here() -> None:
     """Or it is one that is refused; and what has no entry in blocks says why."""
     files = {path.stem: path for path in SAMPLES.rglob("*.dfg") if path.stem != "helpers"}
-    assert files.keys() == {*ALL, *NOT_YET, *MISTAKEN}
+    assert files.keys() == {*ALL, *NOT_YET, *ON_ONE_RANK, *MISTAKEN}
     assert {*ALL} - {*SPLIT} == {*UNSPLIT}
     for name, reason in {**NOT_YET, **MISTAKEN}.items():
         with pytest.raises(CompileError, match=reason):
             build.build(SourceFile(str(files[name]), files[name].read_text()), {})
+
+
+@pytest.mark.parametrize("name", ON_ONE_RANK)
+def test_a_sample_with_queues_is_refused_with_the_line(name: str) -> None:
+    deployment = SourceFile("x.deploy", f'deploy 1 for "{name}.dfg"\njob a tasks 1\n')
+    with pytest.raises(CompileError, match=ON_ONE_RANK[name]):
+        compile_source(read(SAMPLES / f"{name}.dfg"), CompileOptions(), deployment)
 
 
 @pytest.mark.parametrize("name", few(["digits", "word_vectors", "kmeans", "01_mlp_digits"], 2))

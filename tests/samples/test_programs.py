@@ -33,6 +33,7 @@ TESTS = {
     "kmeans": 1,
     "linear_regression": 1,
     "lstm": 0,
+    "pipeline": 0,
     "rosenbrock": 1,
     "sign_sgd": 0,
     "skipgram": 0,
