@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import traceback
 from typing import Any
 
 import numpy as np
 
 from tests.support import native_texts, random_programs
+from tests.support.gating import differs
 from tests.support.op_graphs import RECORDS, graph_of_samples
 from tests.targets.cuda.compile.code.test_code import LARGEST, run, run_program
 
@@ -40,16 +40,6 @@ def main() -> int:
 def run_op(record: Any) -> None:
     graph, feeds = graph_of_samples(record, LARGEST)
     run(graph, "e", list(feeds.values()), {}, {})
-
-
-def differs(title: str, compare: Any) -> bool:
-    try:
-        with np.errstate(all="ignore"):
-            compare()
-    except Exception:
-        print(f"{title}: {traceback.format_exc()}", flush=True)
-        return True
-    return False
 
 
 if __name__ == "__main__":

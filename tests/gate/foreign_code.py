@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import traceback
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from dfc.lower.program import lower_graph
 from dfc.ops.evaluate import evaluate
 from dfc.transforms.expand import expand
 from tests.support.foreign_run import ForeignRun, missing
+from tests.support.gating import differs
 from tests.support.lowering import close
 from tests.support.op_graphs import RECORDS, graph_of_samples
 from tests.support.random_programs import Generator
@@ -67,16 +66,6 @@ def agree(graph: Graph, entry: str, feeds: dict[str, Any], state: dict[str, Any]
     close(foreign.call(entry, [feeds[name] for name in graph.entries[entry].parameter_names], sizes), expected.results)
     for name, value in expected.state.items():
         close([foreign.state[name]], [value])
-
-
-def differs(title: str, compare: Callable[[], None]) -> bool:
-    try:
-        with np.errstate(all="ignore"):
-            compare()
-    except Exception:
-        print(f"{title}: {traceback.format_exc()}", flush=True)
-        return True
-    return False
 
 
 if __name__ == "__main__":

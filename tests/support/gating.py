@@ -89,6 +89,17 @@ def findings(case: Case, count: int, *, memory: int | None = None) -> Iterator[t
         start = last + 1
 
 
+def differs(title: str, compare: Callable[[], None]) -> bool:
+    """Whether a comparison fails, which is then printed."""
+    try:
+        with np.errstate(all="ignore"):
+            compare()
+    except Exception:
+        print(f"{title}: {traceback.format_exc()}", flush=True)
+        return True
+    return False
+
+
 def generator(number: int, seed: int) -> random.Random:
     """The random numbers of a case."""
     return random.Random(f"{seed}/{number}")
