@@ -26,11 +26,11 @@ def index_of(path: Path) -> RecordIndex:
 
 def ranges(records: list[bytes]) -> list[tuple[int, int]]:
     """Start and length of each record, as they were written."""
-    found, offset = [], 0
+    frames, offset = [], 0
     for record in records:
-        found.append((offset + 12, len(record)))
+        frames.append((offset + 12, len(record)))
         offset += len(record) + 16
-    return found
+    return frames
 
 
 def test_the_records_of_a_file(tmp_path: Path) -> None:

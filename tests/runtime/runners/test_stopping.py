@@ -56,12 +56,12 @@ def test_closing_leaves_an_iteration_that_does_not_end_in_its_midst(monkeypatch:
     monkeypatch.setattr("dfc_runtime.runners.crew._PATIENCE", 0.05)
     text = """
 queue numbers: i64 = fifo(capacity = 4)
-queue found: i64 = fifo(capacity = 4)
+queue passed: i64 = fifo(capacity = 4)
 entry give(k: i64) { numbers.put(k) }
 runner spin { let k = numbers.take()
   let x = loop x: i64 = k while x >= 0 { x = x * 3 % 1000 }
-  found.put(x) }
-entry next() -> i64 { return found.take() }
+  passed.put(x) }
+entry next() -> i64 { return passed.take() }
 """
     model = loaded(text)
     model.give(1)

@@ -29,18 +29,18 @@ def code() -> Code:
 
 def rectangles(m: int, n: int, k: int, parts: int) -> list[tuple[int, int, int, int]]:
     call = code().function("rectangle", None, ctypes.c_void_p, *[ctypes.c_int64] * 5)
-    found: list[tuple[int, int, int, int]] = []
+    bounds_of_parts: list[tuple[int, int, int, int]] = []
     for part in range(parts):
         bounds = np.full(4, -1, np.int64)
         call(bounds.ctypes.data, m, n, k, part, parts)
-        found.append(tuple(bounds.tolist()))
-    return found
+        bounds_of_parts.append(tuple(bounds.tolist()))
+    return bounds_of_parts
 
 
 def grid(m: int, n: int, k: int, parts: int) -> tuple[int, int]:
     """How many parts lie below each other, and how many beside each other."""
-    found = rectangles(m, n, k, parts)
-    return len({one[:2] for one in found}), len({one[2:] for one in found})
+    bounds_of_parts = rectangles(m, n, k, parts)
+    return len({one[:2] for one in bounds_of_parts}), len({one[2:] for one in bounds_of_parts})
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 48, 97])
