@@ -139,6 +139,8 @@ class _Printer:
         fields = ", ".join(f"{field}: {type_text(type_)}" for field, type_ in zip(form.fields, form.types, strict=True))
         self._doc(resource.doc)
         size = f"capacity = {form.capacity}, window = {form.window}"
+        if form.key:
+            size += f", by = {quoted(form.key)}"
         settings = f" with name = {quoted(resource.name)}" if name != resource.name else ""
         self._write(f"queue {name}: ({fields}) = graph.queue_of({size}){settings}")
 

@@ -5,7 +5,7 @@
 
 The order of the elements is kept apart from where they lie: the element at position p lies in slot `order[p % capacity]
 ^ (p % capacity)`, so that memory of zeros is an empty queue whose positions are its slots. A take by chance exchanges
-two numbers of the order, and moves no element.
+two numbers of the order, one by a key moves those before the chosen one up by one; no element moves.
 
 Assumes fields whose sizes are known when the program is compiled. Guarantees that equal queues have equal layouts.
 """
@@ -28,15 +28,22 @@ FIELD_ALIGNMENT = 8
 @dataclass(frozen=True, slots=True)
 class QueueForm:
     """What a queue holds: `capacity` elements, each a value of every field. A take gets one of the first `window`
-    elements by chance: of 1, the first; and it waits until there are so many, unless the queue is closed."""
+    elements: of 1, the first; by chance; or, where `key` names a field, the first of those with the smallest key. It
+    waits until there are so many, unless the queue is closed."""
 
     fields: tuple[str, ...]
     types: tuple[TensorType, ...]
     capacity: int
     window: int = 1
+    key: str = ""
 
     @property
     def is_shuffled(self) -> bool:
+        return self.is_reordered and not self.key
+
+    @property
+    def is_reordered(self) -> bool:
+        """Whether an element can leave before one that came earlier."""
         return self.window > 1
 
     @property

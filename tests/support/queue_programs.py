@@ -20,9 +20,9 @@ N = dim(Symbol("N"))
 Array = np.ndarray
 
 
-def form(fields: Sequence[tuple[DType, tuple[int, ...]]], capacity: int, window: int = 1) -> QueueForm:
+def form(fields: Sequence[tuple[DType, tuple[int, ...]]], capacity: int, window: int = 1, key: str = "") -> QueueForm:
     types = tuple(TensorType(dtype, tuple(map(dim, shape))) for dtype, shape in fields)
-    return QueueForm(tuple(f"f{i}" for i in range(len(types))), types, capacity, window)
+    return QueueForm(tuple(f"f{i}" for i in range(len(types))), types, capacity, window, key)
 
 
 def queue_program(queue: QueueForm) -> Program:
@@ -70,7 +70,8 @@ def native_queue(queue: QueueForm, isa: str = "") -> NativeRun:
 
 
 class Reference:
-    """What a queue means, element by element: a list, of which a take by chance exchanges two and takes the first."""
+    """What a queue means, element by element: a list, of which a take by chance exchanges two and takes the first, and
+    one by key takes the smallest, NaN last."""
 
     def __init__(self, queue: QueueForm) -> None:
         self.queue = queue
@@ -88,3 +89,10 @@ class Reference:
             self.elements[0], self.elements[chosen] = self.elements[chosen], self.elements[0]
             taken.append(self.elements.pop(0))
         return taken
+
+    def take_smallest(self) -> tuple[Array, ...]:
+        field = self.queue.fields.index(self.queue.key)
+        keys = np.array([each[field] for each in self.elements[: self.queue.window]])
+        if self.queue.types[field].machine.is_float:
+            keys = keys.astype(np.float64)  # NumPy sorts no NaN of other types
+        return self.elements.pop(int(np.argsort(keys, kind="stable")[0]))

@@ -137,7 +137,7 @@ def _count(context: Context, queue: QueueValue, argument: Argument) -> Dim:
     reason = f"`{name}` can give {form.most_at_once} elements at once"
     if require(context, dim(form.most_at_once), ">=", count, reason, argument.span) is False:
         room = f"it has room for {form.capacity}"
-        if form.is_shuffled:
+        if form.is_reordered:
             room += f", and takes only while {form.window} are ready"
         secondary = [(queue.variable.span, room)]
         title = f"`{name}` never has {count} elements to take at once"

@@ -29,6 +29,7 @@ from dfc.elaborate.types.declared import DeclaredType, ResourceType, TupleType
 from dfc.elaborate.types.entities import Entity, LiteralTensor, QueueValue
 from dfc.elaborate.types.types import LARGEST_SIZE, resolve_type
 from dfc.ir.attributes import Literal
+from dfc.ir.dtypes import BOOL, DTypeVariable
 from dfc.ir.graph import ResourceKind
 from dfc.ir.queues import QueueForm, queue_bytes, queue_type
 from dfc.ir.types import TensorType
@@ -42,13 +43,15 @@ LATER_SETTINGS = ("container", "order", "persist", "saved")
 
 @dataclass(frozen=True, slots=True)
 class Constructor:
-    """What makes a queue: its declaration, and the names of its arguments for capacity and for the window."""
+    """What makes a queue: its declaration, and the names of its arguments for capacity and for the window. `has_key`:
+    a field decides which element is taken, the first one where none is named."""
 
     signature: str
     capacity: str = "capacity"
     window: str = ""
     required: tuple[str, ...] = field(default=("capacity",))
     has_seed: bool = False
+    has_key: bool = False
 
 
 CONSTRUCTORS = {
@@ -60,7 +63,15 @@ CONSTRUCTORS = {
         required=("capacity", "ready"),
         has_seed=True,
     ),
-    "graph.queue_of": Constructor("graph.queue_of(const capacity: int, const window: int)", window="window"),
+    "priority_queue": Constructor(
+        'priority_queue(const capacity: int, const ready: int, const by: str = "first field")',
+        window="ready",
+        required=("capacity", "ready"),
+        has_key=True,
+    ),
+    "graph.queue_of": Constructor(
+        'graph.queue_of(const capacity: int, const window: int, const by: str = "")', window="window", has_key=True
+    ),
 }
 """`graph.queue_of` is what printed graphs say: the rng of its order stands beside it."""
 
@@ -144,7 +155,8 @@ def _constructor(context: Context, item: tree.QueueItem) -> tuple[Constructor, M
         note = f"a queue is made by {', '.join(CONSTRUCTORS[each].signature for each in offered)}"
         near = did_you_mean(closest(name, offered)) if name else ""
         raise mistake("E0407", "this makes no queue", item.value.span, near, notes=(note,))
-    known = (constructor.capacity, constructor.window, "seed" if constructor.has_seed else "")
+    optional = ("seed" if constructor.has_seed else "", "by" if constructor.has_key else "")
+    known = (constructor.capacity, constructor.window, *optional)
     expected = [ExpectedArgument(each, each in constructor.required) for each in known if each]
     return constructor, assign_arguments(name, expected, arguments_of(value), value.span, constructor.signature)
 
@@ -165,10 +177,37 @@ def _form(
             title = f"a queue with room for {capacity} elements is never {constructor.window} with {window}"
             label = f"more than the {constructor.capacity}, {capacity}"
             raise mistake("E0315", title, arguments[constructor.window].span, label)
-    form = QueueForm(names, types, capacity, window)
+    key = _key(context, item, names, types, arguments) if constructor.has_key else ""
+    form = QueueForm(names, types, capacity, window, key)
     if all(size.constant is not None for type_ in types for size in type_.shape) and queue_bytes(form) > LARGEST_SIZE:
         raise mistake("E0309", f"a queue of {capacity} such elements is too large", item.type.span)
     return form
+
+
+def _key(
+    context: Context,
+    item: tree.QueueItem,
+    names: tuple[str, ...],
+    types: tuple[TensorType, ...],
+    arguments: Mapping[str, Argument],
+) -> str:
+    """The field that says which element comes first: a number. A printed graph names none where there is none."""
+    span = item.type.span
+    if "by" in arguments:
+        span = arguments["by"].span
+        name = constant_of(context, value_of(context, arguments["by"]), span, "the argument `by` of a queue")
+        if name not in names:
+            near = did_you_mean(closest(str(name), names))
+            raise mistake("E0203", f"the elements of this queue have no field `{name}`", span, near)
+    elif item.value.span.text.startswith("graph."):
+        return ""
+    else:
+        name = names[0]
+    type_ = types[names.index(str(name))]
+    if type_.shape or type_.dtype == BOOL or isinstance(type_.dtype, DTypeVariable):
+        helps = ('name a field that is one number: `by = "key"`',)
+        raise mistake("E0316", f"the key of a priority queue is a number, and `{name}` is {type_}", span, helps=helps)
+    return str(name)
 
 
 def _count(context: Context, argument: Argument, name: str) -> int:

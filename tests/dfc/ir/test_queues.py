@@ -22,6 +22,7 @@ from dfc.ir.types import TensorType, tensor
 FORMS = [
     QueueForm(("value",), (TensorType(U8),), 1),
     QueueForm(("x", "y"), (tensor(F32, 784), TensorType(I32)), 100, 10),
+    QueueForm(("x", "y"), (tensor(F32, 7), TensorType(I32)), 100, 10, "y"),
     QueueForm(("a", "b", "c"), (tensor(U8, 3), tensor(F32, 0), tensor(F32, 2, 5)), 7),
 ]
 

@@ -101,6 +101,35 @@ entry next() -> u64 {{ return hashes.take() }}
     assert drained(loaded(text).next) == expected
 
 
+def test_a_priority_queue_orders_what_copies_make() -> None:
+    """By the deadline that each element gets, among eight at a time; equal ones in the order of their numbers."""
+    text = f"""
+queue numbers: i64 = fifo(capacity = 4)
+queue jobs: (deadline: i64, k: i64) = priority_queue(capacity = 12, ready = 8)
+queue again: (k: i64, weight: f32) = AGAIN
+{COUNT.format(last=300)}
+runner plan with copies = 5 {{
+  let k = numbers.take()
+  jobs.put(k * 7919 % 31, k)
+}}
+runner pass {{
+  let deadline, k = jobs.take()
+  again.put(k, -((k * 31 % 300) as f32))
+}}
+entry next() -> i64 {{
+  let k, _ = again.take()
+  return k
+}}
+"""
+    whole = 'priority_queue(capacity = 300, ready = 300, by = "weight")'
+    assert drained(loaded(text.replace("AGAIN", whole)).next) == sorted(range(300), key=lambda k: -(k * 31 % 300))
+    waiting = [(k * 7919 % 31, k) for k in range(300)]
+    expected = []
+    while waiting:
+        expected.append(waiting.pop(waiting.index(min(waiting[:8])))[1])
+    assert drained(loaded(text.replace("AGAIN", "fifo(capacity = 4)")).next) == expected
+
+
 SHARED = """
 queue jobs: (who: i64, k: i64) = fifo(capacity = 4)
 entry give(who: i64, k: i64) with concurrent = true { jobs.put(who, k) }

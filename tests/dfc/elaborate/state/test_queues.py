@@ -37,6 +37,12 @@ def test_a_staging_queue_has_its_depth_for_capacity() -> None:
     assert queue.capacity == 2
 
 
+def test_a_priority_queue_goes_by_its_first_field_or_one_that_is_named() -> None:
+    made = "queue q: (x: i32, y: f16) = priority_queue(capacity = 8, ready = 3BY)" + SIZE
+    forms = [graph_of(made.replace("BY", by)).resources["q"].queue for by in ("", ', by = "y"')]
+    assert [form.key for form in forms if form is not None] == ["x", "y"]
+
+
 MISTAKES = {
     "fifo(capacity = 0)": "E0315",
     "fifo(capacity = 2_147_483_649)": "E0315",
@@ -48,6 +54,10 @@ MISTAKES = {
     "shuffle_queue(capacity = 4, ready = 5)": "E0315",
     "shuffle_queue(capacity = 4)": "E0204",
     "shuffle_queue(capacity = 4, ready = 2, seed = 0.5)": "E0315",
+    "priority_queue(capacity = 4)": "E0204",
+    "priority_queue(capacity = 4, ready = 2)": "E0316",
+    'priority_queue(capacity = 4, ready = 2, by = "key")': "E0203",
+    "priority_queue(capacity = 4, ready = 2, by = 1)": "E0203",
     "fido(capacity = 3)": "E0407",
     "3": "E0407",
 }

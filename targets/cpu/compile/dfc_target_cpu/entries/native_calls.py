@@ -3,18 +3,14 @@
 Assumes sites of the kinds in `NATIVE_KINDS`, with the queue and the number of a fault, or the number of a turn.
 Guarantees that an element is copied once on its way in and once on its way out, under the lock of its queue, and that a
 take of several is one step for all others.
-
-A take from a shuffled queue chooses among the first elements, by a number in [0, 1) for each; what it exchanges are
-numbers of slots (`dfc.ir.queues` says how they are kept).
 """
 
 from collections.abc import Callable, Sequence
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
-from dfc.ir.queues import HEADER_BYTES, QueueForm, field_bytes, field_offsets, first_slot, slot_bytes
+from dfc.ir.queues import QueueForm
 from dfc.kernels.program import HostSite, Program
-from dfc_driver_cpu.context import QueueHeader
 from dfc_runtime.formats.manifest import (
     QUEUE_CLOSE,
     QUEUE_PUT,
@@ -26,8 +22,9 @@ from dfc_runtime.formats.manifest import (
 )
 from dfc_runtime.runners.native import CLOSED
 from dfc_target_cpu.entries import queues, runners
-from dfc_target_cpu.entries.context_code import field_address, load_field
+from dfc_target_cpu.entries.context_code import load_field
 from dfc_target_cpu.entries.dims import DimCode
+from dfc_target_cpu.entries.queue_slots import QueueSlots, take_smallest
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
 from dfc_target_cpu.llvm.values import i64
 from dfc_target_cpu.machine import Machine
@@ -98,15 +95,14 @@ class NativeCall:
         self.f.call(function, "void", [self.context, i64(self.number("turn"))])
 
 
-class _Access:
-    """What puts and takes share: where slots and fields lie."""
+class _Access(QueueSlots):
+    """What puts and takes share: coming in."""
 
     def __init__(self, call: NativeCall) -> None:
         form = call.program.resources[call.queue_name].queue
         assert form is not None, call.queue_name
-        self.call, self.form = call, form
-        self.f = call.f
-        self.queue = call.queue()
+        super().__init__(call.f, call.queue(), form)
+        self.call = call
 
     def enter(self, function: str, numbers: Sequence[Value], *, to_put: bool) -> None:
         """Comes in, or leaves the call."""
@@ -114,33 +110,6 @@ class _Access:
         waiting = i64(1 + 2 * call.queue_number + to_put)
         operands = [call.context, self.queue, *numbers, waiting, i64(call.number("fault"))]
         call.leave_if_not_zero(self.f.call(function, "i64", operands))
-
-    def address(self, name: str) -> Value:
-        return field_address(self.f, QueueHeader, self.queue, name)
-
-    def count(self, name: str) -> Value:
-        return self.f.load("i64", self.address(name))
-
-    def index(self, position: Value) -> Value:
-        """Of a position in the order."""
-        return self.f.urem(position, i64(self.form.capacity))
-
-    def order(self, index: Value) -> Value:
-        """The address of a number of the order."""
-        return self.f.gep("i8", self.f.gep("i64", self.queue, index), i64(HEADER_BYTES))
-
-    def slot_at(self, index: Value) -> Value:
-        """The number of the slot of the element there."""
-        if not self.form.is_shuffled:
-            return index
-        return self.f.bit_xor(self.f.load("i64", self.order(index)), index)
-
-    def fields(self, slot: Value) -> list[tuple[Value, int, int]]:
-        """The address of each field in a slot, its size, and what it is aligned to."""
-        start = self.f.gep("i8", self.queue, i64(first_slot(self.form)))
-        start = self.f.gep("i8", start, self.f.mul(slot, i64(slot_bytes(self.form))))
-        pairs = zip(self.form.types, field_offsets(self.form), strict=True)
-        return [(self.f.gep("i8", start, i64(o)), field_bytes(t), t.machine.size) for t, o in pairs]
 
 
 class _Put(_Access):
@@ -214,25 +183,18 @@ class _Take(_Access):
     def _element(self, number: Value, position: Value) -> None:
         """Copies one element to row `number` of the outputs."""
         f = self.f
-        slot = self._chosen(number, position) if self.draws is not None else self.slot_at(self.index(position))
+        slot = self._chosen(number, position)
         for (source, size, align), target in zip(self.fields(slot), self.targets, strict=True):
             f.copy_memory(f.gep("i8", target, f.mul(number, i64(size))), source, i64(size), align)
 
     def _chosen(self, number: Value, position: Value) -> Value:
-        """The slot of the element that the draw chooses; the first one goes to its place."""
+        """The slot of the element that comes next."""
         f = self.f
-        assert self.draws is not None
-        draw = f.load("double", f.gep("double", self.draws, number))
-        window = f.minimum(f.sub(self.count("put"), position), i64(self.form.window))
-        name = "llvm.fptosi.sat.i64.f64"
-        f.declare(name, "i64", ["double"])
-        scaled = f.fmul(draw, f.cast("sitofp", window, "double"))
-        within = f.minimum(f.call(name, "i64", [scaled]), f.sub(window, i64(1)))
-        first, other = self.index(position), self.index(f.add(position, f.maximum(within, i64(0))))
-        front, chosen = self.slot_at(first), self.slot_at(other)
-        f.store(f.bit_xor(front, other), self.order(other))
-        f.store(f.bit_xor(chosen, first), self.order(first))
-        return chosen
+        if self.draws is not None:
+            return self.by_chance(f.load("double", f.gep("double", self.draws, number)), position)
+        if self.form.is_reordered:
+            return f.call(take_smallest(self.call.module, self.form), "i64", [self.queue, position])
+        return self.slot_at(self.index(position))
 
 
 class _TakeUpTo(_Take):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc.ir.dtypes import BF16, BOOL, F32, F64, I8, I64
+from dfc.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I64, U64, DType
 from dfc.ir.queues import field_offsets, queue_bytes, slot_bytes
 from dfc_driver_cpu.context import QueueHeader
 from dfc_runtime.runners.native import CLOSED, END_OF_DATA, FAILED, PUT_CLOSED, QUEUE_FAILED, STOPPED, TOO_MANY
 from tests.support.cpu_code import runnable_machines
 from tests.support.native_run import NativeRun
 from tests.support.queue_programs import Reference, form, native_queue
+from tests.support.sweeping import few
 
 MIXED = ((I8, ()), (F32, (3, 5)), (BOOL, (7,)), (F64, ()), (BF16, (2,)))
 MACHINES = [machine.name for machine in runnable_machines()]
@@ -89,6 +90,50 @@ def test_a_shuffled_queue_takes_what_the_draws_choose(isa: str) -> None:
         assert keys.tolist() == [int(each[0]) for each in expected]
         np.testing.assert_array_equal(rows[:, 0], keys)
     assert number > 500
+
+
+KEYS = {
+    I8: [-128, 127, 0, -1, 5],
+    U64: [0, 2**64 - 1, 2**63, 7, 7],
+    F16: [1.5, -np.inf, np.nan, 0.0, -0.0],
+    BF16: [1.5, -np.inf, np.nan, 0.0, -3.0],
+    F32: [np.nan, 1e-30, np.inf, -1.0, 0.0],
+    F64: [np.nan, 1e-300, np.inf, -1e300, 0.0],
+}
+
+
+@pytest.mark.parametrize("isa", MACHINES)
+@pytest.mark.parametrize("dtype", few([*KEYS], 4), ids=str)
+def test_a_priority_queue_takes_the_first_of_the_smallest_keys(isa: str, dtype: DType) -> None:
+    """Keys repeat, so that the order among equal ones is seen; what stays keeps its order."""
+    queue = form(((F32, (3,)), (dtype, ()), (I64, ())), capacity=11, window=6, key="f1")
+    run, reference, generator = native_queue(queue, isa), Reference(queue), np.random.default_rng(3)
+    number, taken, expected = 0, [], []
+    for _ in range(60):
+        while len(reference.elements) < 11 and generator.random() < 0.8:
+            key = np.asarray(KEYS[dtype][generator.integers(5)], dtype.numpy)
+            values = (np.full(3, number, np.float32), key, np.int64(number))
+            put(run, *values)
+            reference.put(*values)
+            number += 1
+        if len(reference.elements) >= 7:  # two at once, the second of a full window
+            taken += many(run, 2)[2].tolist()
+            expected += [int(reference.take_smallest()[2]) for _ in range(2)]
+    run.call("close", (), {})
+    while reference.elements:
+        taken.append(run.call("take", (), {})[2])
+        expected.append(int(reference.take_smallest()[2]))
+    assert taken == expected
+    assert number > 60
+
+
+def test_random_keys_come_out_sorted_when_all_are_ready() -> None:
+    queue = form(((I64, ()),), capacity=50, window=50, key="f0")
+    run, keys = native_queue(queue), np.random.default_rng(1).integers(-99, 99, 50)
+    for key in keys:
+        put(run, key)
+    run.call("close", (), {})
+    assert [int(run.call("take", (), {})[0]) for _ in range(50)] == sorted(keys.tolist())
 
 
 def test_draws_that_are_no_numbers_stay_inside() -> None:
