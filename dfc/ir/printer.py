@@ -47,7 +47,7 @@ from dfc.ir.types import TensorType, Type
 
 Spell = Callable[[Node, Sequence[str]], "str | None"]
 Notes = Mapping[Node, Sequence[str]]
-_RESERVED = frozenset({*ALL, "graph", "string", "rng", "min", "max", "ceil_div"})
+_RESERVED = frozenset({*ALL, "graph", "string", "rng", "mutex", "min", "max", "ceil_div"})
 
 
 def spell_generic(node: Node, operands: Sequence[str]) -> str:
@@ -136,12 +136,16 @@ class _Printer:
 
     def _queue(self, resource: Resource, form: QueueForm) -> None:
         name = self._state[resource.name]
+        settings = f" with name = {quoted(resource.name)}" if name != resource.name else ""
+        if form.is_mutex:
+            self._doc(resource.doc)
+            self._write(f"var {name}: mutex = mutex(){settings}")
+            return
         fields = ", ".join(f"{field}: {type_text(type_)}" for field, type_ in zip(form.fields, form.types, strict=True))
         self._doc(resource.doc)
         size = f"capacity = {form.capacity}, window = {form.window}"
         if form.key:
             size += f", by = {quoted(form.key)}"
-        settings = f" with name = {quoted(resource.name)}" if name != resource.name else ""
         self._write(f"queue {name}: ({fields}) = graph.queue_of({size}){settings}")
 
     def _resource(self, resource: Resource) -> None:

@@ -16,7 +16,7 @@ from math import prod
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import dim
-from dfc.ir.dtypes import U8
+from dfc.ir.dtypes import I64, U8
 from dfc.ir.types import TensorType
 
 HEADER_BYTES = 128
@@ -29,13 +29,14 @@ FIELD_ALIGNMENT = 8
 class QueueForm:
     """What a queue holds: `capacity` elements, each a value of every field. A take gets one of the first `window`
     elements: of 1, the first; by chance; or, where `key` names a field, the first of those with the smallest key. It
-    waits until there are so many, unless the queue is closed."""
+    waits until there are so many, unless the queue is closed. A mutex holds the context of the call that holds it."""
 
     fields: tuple[str, ...]
     types: tuple[TensorType, ...]
     capacity: int
     window: int = 1
     key: str = ""
+    is_mutex: bool = False
 
     @property
     def is_shuffled(self) -> bool:
@@ -50,6 +51,9 @@ class QueueForm:
     def most_at_once(self) -> int:
         """How many elements one take can ask for: behind them, a full window has to be there for the last."""
         return self.capacity - self.window + 1
+
+
+MUTEX = QueueForm(("holder",), (TensorType(I64),), 1, is_mutex=True)
 
 
 def field_bytes(type_: TensorType) -> int:

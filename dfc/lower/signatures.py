@@ -12,6 +12,7 @@ from dfc.ops.attributes import (
     HostAttributes,
     ResourceAttributes,
 )
+from dfc.ops.effects.mutexes import MutexAttributes
 from dfc.ops.effects.queues import QueueAttributes, TakeAttributes
 from dfc.transforms.batch.over_batch import results_over
 
@@ -60,7 +61,7 @@ def state_used(entry: Entry) -> tuple[tuple[str, ...], tuple[str, ...]]:
             case DrawAttributes(name):
                 read.add(name)
                 written.add(name)
-            case QueueAttributes(name) | TakeAttributes(name):
+            case QueueAttributes(name) | TakeAttributes(name) | MutexAttributes(name):
                 read.add(name)
                 written.add(name)
             case HostAttributes(names):

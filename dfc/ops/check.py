@@ -25,6 +25,7 @@ from dfc.ops.attributes import (
 )
 from dfc.ops.broadcasting import DimsEqual, same_shape
 from dfc.ops.effects.communication import NETWORK
+from dfc.ops.effects.mutexes import ACQUIRE, RELEASE, MutexAttributes
 from dfc.ops.effects.queues import CLOSE, PUT, SIZE, TAKES, QueueAttributes, TakeAttributes
 from dfc.ops.record import HostCall, OpError, OpRecord
 from dfc.ops.sizes.equality import equal_under, facts_of, may_be_equal, sizes_compared
@@ -193,6 +194,15 @@ def _check_queue(node: Node, resources: Resources) -> Iterator[str]:
         yield from _compare("elements", _tensors(node.operands), state.queue.types)
 
 
+def _check_mutex(node: Node, resources: Resources) -> Iterator[str]:
+    attributes = node.attributes
+    assert isinstance(attributes, MutexAttributes)
+    yield from _wants_tokens(node, sorted((attributes.resource, *attributes.guarded)))
+    state = resources.get(attributes.resource)
+    if state is not None and (state.queue is None or not state.queue.is_mutex):
+        yield f"`{attributes.resource}` is no mutex"
+
+
 def _check_assert(node: Node, resources: Resources) -> Iterator[str]:
     del resources
     yield from _compare("conditions", _types(_plain(node.operands)), [TensorType(BOOL)])
@@ -265,6 +275,7 @@ def _check_gradient(node: Node, resources: Resources) -> Iterator[str]:
 
 _SPECIAL: dict[str, Callable[[Node, Resources], Iterable[str]]] = {
     **dict.fromkeys((PUT, *TAKES, SIZE, CLOSE), _check_queue),
+    **dict.fromkeys((ACQUIRE, RELEASE), _check_mutex),
     "read": _check_state,
     "draw": _check_state,
     "assign": _check_state,

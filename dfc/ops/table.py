@@ -76,6 +76,7 @@ _MODULES = (
     "dfc.ops.effects.communication",
     "dfc.ops.effects.routing",
     "dfc.ops.effects.host_io",
+    "dfc.ops.effects.mutexes",
     "dfc.ops.effects.queues",
 )
 _loading = threading.RLock()

@@ -64,6 +64,7 @@ from dfc.ops.attributes import (
     ResourceAttributes,
 )
 from dfc.ops.builder import Builder
+from dfc.ops.effects.mutexes import MutexAttributes
 from dfc.ops.effects.queues import SIZE, QueueAttributes, TakeAttributes
 from dfc.ops.record import ConstArgument, HostCall, OpRecord, Parameter
 
@@ -341,6 +342,8 @@ def _append_op(context: Context, record: OpRecord, operands: list[Value], attrib
         case QueueAttributes(resource) | TakeAttributes(resource):
             types = operate(context, spans, lambda _: record.infer([v.tensor for v in operands], attributes))
             resources, verb = [resource], "reads" if record.name == SIZE else "uses"
+        case MutexAttributes(resource, guarded):
+            types, resources, verb = [], sorted((resource, *guarded)), ""
         case _ if isinstance(record.lowering, HostCall):
             types = operate(context, spans, lambda _: record.infer([v.tensor for v in operands], attributes))
             resources, verb = [record.lowering.resource], ""

@@ -36,6 +36,7 @@ from dfc.elaborate.types.entities import (
 from dfc.ir.graph import ResourceKind
 from dfc.syntax.tree import tree
 
+MUTEX_METHODS = ("acquire", "release")
 QUEUE_METHODS = ("put", "take", "take_up_to", "size", "close")
 RNG_METHODS = ("uniform", "normal", "bernoulli", "categorical", "log_uniform", "permutation", "truncated_normal")
 
@@ -117,12 +118,13 @@ def member(context: Context, owner: Entity, name: tree.Identifier, whole: tree.M
             near = closest(name.text, RNG_METHODS)
             note = f"an rng offers {listed(RNG_METHODS)}"
             raise mistake("E0203", f"an rng has no `{name.text}`", name.span, did_you_mean(near), notes=(note,))
-        case QueueValue():
-            if name.text in QUEUE_METHODS:
+        case QueueValue(_, form):
+            offered, what = (MUTEX_METHODS, "mutex") if form.is_mutex else (QUEUE_METHODS, "queue")
+            if name.text in offered:
                 return QueueMethod(owner, name.text)
-            near = closest(name.text, QUEUE_METHODS)
-            note = f"a queue offers {listed(QUEUE_METHODS)}"
-            raise mistake("E0203", f"a queue has no `{name.text}`", name.span, did_you_mean(near), notes=(note,))
+            near = closest(name.text, offered)
+            note = f"a {what} offers {listed(offered)}"
+            raise mistake("E0203", f"a {what} has no `{name.text}`", name.span, did_you_mean(near), notes=(note,))
         case Unknown():
             raise Abandoned
         case _:

@@ -16,6 +16,7 @@ from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.shapes.obligations import require
 from dfc.elaborate.shapes.size_inference import measure
+from dfc.elaborate.state import mutexes
 from dfc.elaborate.state.randomness import draw
 from dfc.elaborate.statements.effects import record_effect
 from dfc.elaborate.types.descriptions import describe
@@ -189,4 +190,6 @@ _METHODS: dict[str, Callable[[Context, QueueValue, Sequence[Argument], Span], En
     "take_up_to": _take_up_to,
     "size": _size,
     "close": _close,
+    "acquire": mutexes.acquire,
+    "release": mutexes.release,
 }

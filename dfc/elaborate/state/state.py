@@ -16,6 +16,7 @@ from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.names.declarations import static_context
 from dfc.elaborate.names.scope import Scope
 from dfc.elaborate.state.declaration import Declaration, register
+from dfc.elaborate.state.mutexes import declare_mutex
 from dfc.elaborate.state.queues import declare_queue
 from dfc.elaborate.state.randomness import RNG_TYPE
 from dfc.elaborate.state.variables import Variable
@@ -63,6 +64,8 @@ def declare_state(declaration: Declaration, item: tree.ParamItem | tree.VarItem 
         declared = resolve_type(context, item.type)
         if (isinstance(declared, ResourceType) and declared.name == "rng") or settings.kind == "rng":
             return _rng(declaration, item, name, settings)
+        if isinstance(declared, ResourceType) and declared.name == "mutex":
+            return declare_mutex(declaration, item, name)
         return _variables(declaration, item, declared, name, settings, lambda entity: entity)
     finally:
         program.resolving.discard(item.name.text)

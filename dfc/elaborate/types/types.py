@@ -47,7 +47,7 @@ from dfc.ir.dtypes import ALL, CLASSES, DTypeVariable
 from dfc.ir.types import TensorType
 from dfc.syntax.tree import tree
 
-SPECIAL_TYPES = ("int", "float", "str", "string", "rng", "vars", "tensors", "quant")
+SPECIAL_TYPES = ("int", "float", "str", "string", "rng", "mutex", "vars", "tensors", "quant")
 CONST_KINDS = ("int", "float", "bool", "str")
 LARGEST_SIZE = 2**62
 MOST_AXES = 32

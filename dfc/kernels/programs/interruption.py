@@ -40,7 +40,7 @@ from dfc.kernels.programs.outline import AnyStep, Outlined
 MOST_COPIED = 256 << 10
 """Bytes of a variable that is copied though loops write a part of it only: some 15 microseconds."""
 _RESTORE = "checkpoint_restore"
-_WAITING = frozenset({"queue_put", "queue_take", "queue_take_up_to"})
+_WAITING = frozenset({"queue_put", "queue_take", "queue_take_up_to", "mutex_acquire"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView, fresh, whole_view
 from dfc.ops.attributes import FINITE, AssertAttributes, ConstantAttributes
 from dfc.ops.effects.effects import is_host_call
+from dfc.ops.effects.mutexes import MutexAttributes
 from dfc.ops.effects.queues import QueueAttributes, TakeAttributes
 from dfc.ops.routines import routine_of
 
@@ -139,7 +140,7 @@ def _node(scope: Scope, collected: Collected, item: StepItem) -> FusedPart:
 
 def _fault_of(scope: Scope, node: Node) -> int | None:
     """The site of what can go wrong with a queue; its message is the name of the queue."""
-    if not isinstance(node.attributes, QueueAttributes | TakeAttributes):
+    if not isinstance(node.attributes, QueueAttributes | TakeAttributes | MutexAttributes):
         return None
     return scope.fault(node, "queue", node.attributes.resource, node.span)
 

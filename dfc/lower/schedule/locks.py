@@ -29,6 +29,7 @@ from dfc.lower.schedule.unallocated import (
     walk,
 )
 from dfc.lower.storage import BufferView
+from dfc.ops.effects.mutexes import ACQUIRE, RELEASE
 from dfc.ops.effects.queues import PUT, TAKES
 
 NAME = "locks"
@@ -72,9 +73,9 @@ def _from_first_to_last(tables: Program, steps: list[UnallocatedStep], watched: 
 
 
 def _uses_queue(tables: Program, step: UnallocatedStep) -> bool:
-    """Whether a step, or one inside it, may wait for a queue."""
+    """Whether a step, or one inside it, may wait for a queue or a mutex, or lets others in."""
     sites = [tables.sites[each.site] for each in walk([step]) if isinstance(each, UnallocatedHostCall)]
-    return any(site.kind in (PUT, *TAKES) for site in sites)
+    return any(site.kind in (PUT, *TAKES, ACQUIRE, RELEASE) for site in sites)
 
 
 def _writes(step: UnallocatedStep, watched: set[str]) -> bool:

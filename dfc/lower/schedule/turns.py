@@ -7,8 +7,9 @@
 
 So a runner with copies means what it means without: iteration 7 takes the eighth element and is the eighth to put one
 into the pool, whatever the threads do; what lies outside of all turns runs at the same time. Shared are the two ends of
-each queue, and state that the runner writes. A turn begins in front of the first step of the body that uses the thing,
-and ends behind the last one: a branch or a loop counts as one step, since the turn has to be passed on in any case.
+each queue, mutexes, and state that the runner writes. A turn begins in front of the first step of the body that uses
+the thing, and ends behind the last one: a branch or a loop counts as one step, since the turn has to be passed on in
+any case.
 Iteration 0 waits for no turn, and each other one only for those before it: so turns never wait in a ring.
 
 Assumes scheduled steps with their locks. Guarantees that each turn that is taken is passed on, but for a runner that
@@ -29,6 +30,7 @@ from dfc.lower.schedule.unallocated import (
     walk,
 )
 from dfc.lower.storage import BufferView
+from dfc.ops.effects.mutexes import ACQUIRE, RELEASE
 from dfc.ops.effects.queues import CLOSE, PUT, TAKE, TAKES
 
 TURN_TAKE, TURN_PASS = "turn_take", "turn_pass"
@@ -75,7 +77,7 @@ def _used(tables: Program, step: UnallocatedStep, written: set[str]) -> list[tup
     used = [("state", view.storage.resource) for view in own_views(step) if view.storage.resource in written]
     if isinstance(step, UnallocatedHostCall):
         site = tables.sites[step.site]
-        end = {PUT: PUT, CLOSE: PUT, **dict.fromkeys(TAKES, TAKE)}.get(site.kind)
+        end = {PUT: PUT, CLOSE: PUT, ACQUIRE: ACQUIRE, RELEASE: ACQUIRE, **dict.fromkeys(TAKES, TAKE)}.get(site.kind)
         if end is not None:
             used.append((end, str(dict(site.attributes)["resource"])))
     return used

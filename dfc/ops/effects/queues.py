@@ -84,7 +84,8 @@ def _infer_close(types: Sequence[TensorType], attributes: Attributes) -> Sequenc
     return ()
 
 
-def _evaluate(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -> Sequence[Array]:
+def evaluate_queue(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -> Sequence[Array]:
+    """Nothing that one thread could do."""
     del operands, attributes, sizes
     raise UnsupportedError("a queue is used by several threads, and only a compiled program has them", code="E1001")
 
@@ -105,7 +106,7 @@ def _register(
             signature=signature,
             parameters=(Parameter("values", "tensors"),),
             infer=infer,
-            evaluate=_evaluate,
+            evaluate=evaluate_queue,
             lowering=HostCall(name, QUEUES),
             attributes=attributes,
             constraints=constraints,

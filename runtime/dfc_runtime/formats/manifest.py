@@ -187,9 +187,11 @@ class FaultSite:
 SAVE, RESTORE, SEND = "checkpoint_save", "checkpoint_restore", "send"
 QUEUE_PUT, QUEUE_TAKE, QUEUE_SIZE, QUEUE_CLOSE = "queue_put", "queue_take", "queue_size", "queue_close"
 QUEUE_TAKE_UP_TO = "queue_take_up_to"
+MUTEX_ACQUIRE, MUTEX_RELEASE = "mutex_acquire", "mutex_release"
 TURN_TAKE, TURN_PASS = "turn_take", "turn_pass"
 QUEUE_KINDS = frozenset({QUEUE_PUT, QUEUE_TAKE, QUEUE_TAKE_UP_TO, QUEUE_SIZE, QUEUE_CLOSE})
-NATIVE_KINDS = QUEUE_KINDS | {TURN_TAKE, TURN_PASS}
+MUTEX_KINDS = frozenset({MUTEX_ACQUIRE, MUTEX_RELEASE})
+NATIVE_KINDS = QUEUE_KINDS | MUTEX_KINDS | {TURN_TAKE, TURN_PASS}
 """Kinds of requests that have no handler: native code answers them itself, where a driver has queues and runners."""
 SiteValue = bool | int | float | str | tuple[str, ...]
 

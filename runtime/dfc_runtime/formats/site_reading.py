@@ -14,6 +14,7 @@ from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.fields import Record
 from dfc_runtime.formats.manifest import (
     HANDED,
+    MUTEX_KINDS,
     NATIVE_KINDS,
     QUEUE,
     QUEUE_KINDS,
@@ -98,7 +99,7 @@ def _check_native(site: HostSite, entry: Entry, state: Mapping[str, StateEntry],
     """A queue that is there, and what to report if it fails; a turn of a runner, among those that it has."""
     name, numbers = site.attributes.get("resource"), [site.attributes.get(key) for key in ("fault", "turn", "turns")]
     fault, turn, turns = (each if type(each) is int else -1 for each in numbers)
-    if site.kind in QUEUE_KINDS:
+    if site.kind in QUEUE_KINDS | MUTEX_KINDS:
         is_queue = isinstance(name, str) and name in state and state[name].kind == QUEUE
         if not is_queue or not 0 <= fault < faults:
             raise ValueError(f"the {site.kind} in entry {fields.shown(entry.name)} is of no queue")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.manifest import (
+    MUTEX_KINDS,
     QUEUE,
     QUEUE_CLOSE,
     QUEUE_KINDS,
@@ -51,6 +52,7 @@ class Connections:
         self.numbers: Mapping[str, int] = {each.name: number for number, each in enumerate(manifest.entries)}
         self._sites = {name: [site for site in manifest.sites if site.entry == name] for name in self.entries}
         self.uses: Mapping[str, Uses] = {name: Uses.of(sites) for name, sites in self._sites.items()}
+        self.mutexes = {str(site.attributes["resource"]) for site in manifest.sites if site.kind in MUTEX_KINDS}
         self.queues = [each.name for each in manifest.state if each.kind == QUEUE]
         self.runners = [each.name for each in manifest.entries if each.is_runner]
 

@@ -115,6 +115,8 @@ class Watchman:
 
     def _waits(self, waiting: Waiting) -> str:
         location = self._faults[waiting.fault].location
+        if waiting.queue in self._connections.mutexes:
+            return f"waits for the mutex `{waiting.queue}` at {location}"
         if waiting.to_put:
             return f"waits for room in the queue `{waiting.queue}` at {location}"
         count = "an element" if waiting.needed == 1 else f"{waiting.needed} elements"

@@ -8,6 +8,7 @@ from dfc.ir.types import TensorType
 from dfc.ir.walk import nodes
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
 from dfc.ops.effects.effects import is_host_call
+from dfc.ops.effects.mutexes import MutexAttributes
 from dfc.ops.routines import routine_of
 
 
@@ -41,6 +42,8 @@ def state_effects(node: Node) -> list[tuple[str, bool]]:
                 effects[attributes.resource, True] = None
             case HostAttributes():
                 effects.update(((name, inner.op == "checkpoint_restore"), None) for name in attributes.resources)
+            case MutexAttributes():
+                effects.update(((name, True), None) for name in attributes.guarded)
             case _:
                 pass
     return list(effects)

@@ -12,6 +12,8 @@ from dfc.ir.dims import Dim
 from dfc.ir.queues import QueueForm
 from dfc.kernels.program import HostSite, Program
 from dfc_runtime.formats.manifest import (
+    MUTEX_ACQUIRE,
+    MUTEX_RELEASE,
     QUEUE_CLOSE,
     QUEUE_PUT,
     QUEUE_SIZE,
@@ -53,6 +55,8 @@ class NativeCall:
             QUEUE_TAKE_UP_TO: lambda: _TakeUpTo(self).write(),
             QUEUE_SIZE: self._size,
             QUEUE_CLOSE: self._close,
+            MUTEX_ACQUIRE: lambda: _Acquire(self).write(),
+            MUTEX_RELEASE: lambda: _Release(self).write(),
             TURN_TAKE: self._take_turn,
             TURN_PASS: self._pass_turn,
         }
@@ -216,6 +220,25 @@ class _TakeUpTo(_Take):
         number = self.f.minimum(count, self.f.sub(self.count("put"), self.count("taken")))
         self.f.store(number, self.number)
         return number
+
+
+class _Acquire(_Access):
+    """Puts in who holds it."""
+
+    def write(self) -> None:
+        call, f = self.call, self.f
+        self.enter(queues.enter_to_put(call.module, call.machine), [i64(1)], to_put=True)
+        f.store(f.cast("ptrtoint", call.context, "i64"), self.start(i64(0)))
+        leave = queues.leave_put(call.module, call.machine, wakes_all=False)
+        f.call(leave, "void", [call.context, self.queue])
+
+
+class _Release(_Access):
+    """Takes it out."""
+
+    def write(self) -> None:
+        function = queues.release(self.call.module, self.call.machine)
+        self.f.call(function, "void", [self.call.context, self.queue])
 
 
 def _count(site: HostSite, form: QueueForm) -> Dim | None:

@@ -6,6 +6,7 @@ when its call is to stop; and that each change wakes those who may go on because
 having done anything wakes another one in its place.
 """
 
+from dfc.ir.queues import MUTEX, first_slot
 from dfc_driver_cpu.context import Context, QueueHeader, llvm_type_of
 from dfc_runtime.runners.native import CLOSED, END_OF_DATA, OPEN, PUT_CLOSED, QUEUE_FAILED, STOPPED, TOO_MANY
 from dfc_target_cpu.entries import futexes
@@ -63,6 +64,11 @@ def close(module: ModuleText, machine: Machine) -> str:
     that goes further than this one stays; all who wait look again, also where the state is `OPEN`."""
     extra = (Parameter("i64", "state"),)
     return module.define(CLOSE_ENTRY, lambda: _close(_QueueCode(module, machine, CLOSE_ENTRY, extra=extra)))
+
+
+def release(module: ModuleText, machine: Machine) -> str:
+    """`void (ptr context, ptr mutex)`: gives a mutex back if the context holds it, and wakes one who waits for it."""
+    return module.define("mutex_release", lambda: _release(_QueueCode(module, machine, "mutex_release")))
 
 
 def refuse_count(module: ModuleText) -> str:
@@ -286,6 +292,24 @@ def _leave_put(code: _QueueCode, *, wakes_all: bool) -> FunctionText:
 def _leave_take(code: _QueueCode) -> FunctionText:
     f = code.f
     code.unlock_and_wake("departures", f.icmp("ne", code.load("putters"), i32(0)), f.argument("count"))
+    f.ret()
+    return f
+
+
+def _release(code: _QueueCode) -> FunctionText:
+    f = code.f
+    code.lock()
+    slot = f.gep("i8", code.queue, i64(first_slot(MUTEX)))
+    is_mine = f.icmp("eq", f.load("i64", slot), f.cast("ptrtoint", code.context, "i64"))
+    is_held = f.icmp("ne", code.fill(), i64(0))
+    mine, other = f.label("mine"), f.label("other")
+    f.branch_if(f.bit_and(is_held, is_mine), mine, other)
+    f.begin(mine)
+    code.set("taken", code.load("put"))
+    code.unlock_and_wake("departures", f.icmp("ne", code.load("putters"), i32(0)), i64(1))
+    f.ret()
+    f.begin(other)
+    code.unlock()
     f.ret()
     return f
 

@@ -40,6 +40,7 @@ from dfc_target_cpu.entries.faults import report_if
 from dfc_target_cpu.entries.frames import Lowering
 from dfc_target_cpu.entries.locks import give, take
 from dfc_target_cpu.entries.native_calls import NativeCall
+from dfc_target_cpu.entries.queues import release
 from dfc_target_cpu.llvm.text import Parameter, Value
 from dfc_target_cpu.llvm.values import constant, i64
 
@@ -89,8 +90,20 @@ class StepCode:
         self._bases: dict[str, Value] = {}
         self._spills: dict[int, Value] = {}
         self.f.begin(self._failed)
+        if linkage == "external":
+            self._release_mutexes()
         self.f.ret(i64(1))
         self.f.begin(self._start)
+
+    def _release_mutexes(self) -> None:
+        """Where a call does not end well: those it holds."""
+        lowering, program = self.scope.lowering, self.scope.program
+        for name, number in self.scope.resources.items():
+            form = program.resources[name].queue
+            if form is not None and form.is_mutex:
+                variables = load_field(self.f, self.context, "variables")
+                mutex = self.f.load("ptr", self.f.gep("ptr", variables, i64(number)))
+                self.f.call(release(lowering.module, lowering.machine), "void", [self.context, mutex])
 
     def finish(self) -> str:
         self.f.ret(i64(0))
