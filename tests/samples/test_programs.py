@@ -37,6 +37,7 @@ TESTS = {
     "rosenbrock": 1,
     "sign_sgd": 0,
     "skipgram": 0,
+    "synchronous": 0,
     "transformer": 1,
     "word_vectors": 0,
 }

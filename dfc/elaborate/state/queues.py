@@ -29,7 +29,8 @@ from dfc.elaborate.types.declared import DeclaredType, ResourceType, TupleType
 from dfc.elaborate.types.entities import Entity, LiteralTensor, QueueValue
 from dfc.elaborate.types.types import LARGEST_SIZE, resolve_type
 from dfc.ir.attributes import Literal
-from dfc.ir.dtypes import BOOL, DTypeVariable
+from dfc.ir.dims import dim
+from dfc.ir.dtypes import BOOL, U8, DTypeVariable
 from dfc.ir.graph import ResourceKind
 from dfc.ir.queues import QueueForm, queue_bytes, queue_type
 from dfc.ir.types import TensorType
@@ -89,7 +90,8 @@ def declare_queue(declaration: Declaration, item: tree.QueueItem) -> QueueValue:
         _check_size(type_, item, generic=declaration.generic)
     constructor, arguments = _constructor(context, item)
     form = _form(context, item, names, types, constructor, arguments)
-    span, type_, doc = item.name.span, queue_type(form), item.documentation
+    span, doc = item.name.span, item.documentation
+    type_ = queue_type(form) if _is_known(form) else TensorType(U8, (dim(0),))  # a block that is checked by itself
     variable = Variable(name, ResourceKind.QUEUE, type_, False, span, saved=False, doc=doc, queue=form)
     register(declaration, variable)
     order = _order(declaration, context, item, f"{name}.order", arguments) if constructor.has_seed else None
@@ -179,9 +181,15 @@ def _form(
             raise mistake("E0315", title, arguments[constructor.window].span, label)
     key = _key(context, item, names, types, arguments) if constructor.has_key else ""
     form = QueueForm(names, types, capacity, window, key)
-    if all(size.constant is not None for type_ in types for size in type_.shape) and queue_bytes(form) > LARGEST_SIZE:
+    if _is_known(form) and queue_bytes(form) > LARGEST_SIZE:
         raise mistake("E0309", f"a queue of {capacity} such elements is too large", item.type.span)
     return form
+
+
+def _is_known(form: QueueForm) -> bool:
+    """Whether the bytes of an element are."""
+    sizes = all(size.constant is not None for type_ in form.types for size in type_.shape)
+    return sizes and not any(isinstance(type_.dtype, DTypeVariable) for type_ in form.types)
 
 
 def _key(

@@ -21,7 +21,7 @@ modules = pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 
 
 def test_the_library_is_found() -> None:
-    names = {"activations", "core", "init", "lbfgs", "losses", "metrics", "nn", "optim", "schedules"}
+    names = {"accumulators", "activations", "core", "init", "lbfgs", "losses", "metrics", "nn", "optim", "schedules"}
     assert names <= {path.stem for path in MODULES}
 
 
