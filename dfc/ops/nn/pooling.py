@@ -21,6 +21,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_size
 from dfc.ops.gradients import div, indicator, mul, widened
 from dfc.ops.nn.convolution import paddings
+from dfc.ops.nn.pool_gradients import gathered
 from dfc.ops.nn.windows import lay_back, per_axis
 from dfc.ops.numeric import Numeric, concrete, lowest, narrow, widen
 from dfc.ops.pieces import part
@@ -182,8 +183,8 @@ def _gradient_max(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     (x,), it = node.operands, pool(node.attributes)
     seen = b.apply("windows", _surrounded(b, x, it, _lowest(b, x)), attributes=_window_attributes(it))
     chosen = indicator(b, b.apply("equal", seen, _for_elements(b, node.result, it)), dy)
-    ties = b.sum(chosen, _inner(it), keep_dims=True)
-    return (_back(b, node, mul(b, chosen, div(b, _for_elements(b, dy, it), ties))),)
+    ties = b.sum(chosen, _inner(it))
+    return (gathered(b, x, node.result, div(b, dy, ties), it),)
 
 
 def _gradient_mean(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
