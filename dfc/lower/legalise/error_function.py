@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dfc.kernels.math_coefficients import ERF_LARGE_F32, ERF_LARGE_F64, ERF_SMALL_F32, ERF_SMALL_F64
 from dfc.kernels.terms import Term, multiply_add
-from dfc.lower.legalise.exponential import exp_within
+from dfc.lower.legalise.exponential import exp_of_negative
 from dfc.lower.legalise.formats import clamp, horner, is_single
 
 
@@ -22,9 +22,9 @@ def erf(x: Term) -> Term:
 
 
 def _complement_single(x: Term) -> Term:
-    return exp_within(-horner(x, ERF_LARGE_F32))
+    return exp_of_negative(-horner(x, ERF_LARGE_F32))
 
 
 def _complement_double(x: Term) -> Term:
     t = (x - 2.0) / (x + 2.0)
-    return exp_within(-(x * x)) * horner(t, ERF_LARGE_F64)
+    return exp_of_negative(-(x * x)) * horner(t, ERF_LARGE_F64)

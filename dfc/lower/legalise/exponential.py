@@ -9,25 +9,39 @@ from __future__ import annotations
 
 from dfc.kernels.math_coefficients import EXP_F32, EXP_F64, LN2_EXACT, LN2_F32, LN2_F64, LOG2_E
 from dfc.kernels.terms import Term, multiply_add
-from dfc.lower.legalise.formats import clamp, horner, is_single, nearest, power_of_two, scale
+from dfc.lower.legalise.formats import (
+    FORMATS,
+    clamp,
+    horner,
+    is_single,
+    power_of_word,
+    rounded,
+    rounded_to_scale,
+    scale,
+)
 
 
 def exp(x: Term) -> Term:
     low, high = (-104.0, 89.0) if is_single(x) else (-746.0, 710.0)
-    return exp_within(clamp(x, low, high))
+    x = clamp(x, low, high)
+    whole, word = rounded_to_scale(x, LOG2_E)
+    return scale(exp_reduced(_reduced(x, whole)), whole, word)
 
 
-def exp_within(x: Term) -> Term:
-    """exp for arguments known to lie within the limits of `exp`."""
-    whole, exponent, r = _reduced(x)
-    return scale(exp_reduced(r), whole, exponent)
+def exp_of_negative(x: Term) -> Term:
+    """exp for arguments known to lie between the lower limit of `exp` and 0, to the bit: with exp(r) in units that are
+    large enough for one multiplication by a power of two to reach subnormal numbers. The units lie in the coefficients,
+    so a shift and a multiplication are left of `scale`."""
+    form, shift = FORMATS[x.dtype], 25 if is_single(x) else 55  # odd, as the bias is
+    whole, word = rounded(x, LOG2_E, form.bias + shift)
+    return exp_reduced(_reduced(x, whole), 2.0**-shift) * power_of_word(word, x.dtype)
 
 
 def exp2(x: Term) -> Term:
     low, high = (-151.0, 129.0) if is_single(x) else (-1076.0, 1025.0)
     x = clamp(x, low, high)
-    whole, exponent = nearest(x, 1.0)
-    return scale(exp_reduced((x - whole) * LN2_EXACT[0]), whole, exponent)
+    whole, word = rounded_to_scale(x, 1.0)
+    return scale(exp_reduced((x - whole) * LN2_EXACT[0]), whole, word)
 
 
 def expm1(x: Term) -> Term:
@@ -37,15 +51,15 @@ def expm1(x: Term) -> Term:
 
 def _expm1_within(x: Term) -> Term:
     """2 (2^(n-1) p + (2^(n-1) - 1/2)): halved so that the largest results do not overflow early."""
-    _, exponent, r = _reduced(x)
-    half = power_of_two(exponent - 1, x.dtype)
-    total = multiply_add(half, exp_minus_one(r), half - 0.5)
+    whole, word = rounded(x, LOG2_E, FORMATS[x.dtype].bias - 1)
+    half = power_of_word(word, x.dtype)
+    total = multiply_add(half, exp_minus_one(_reduced(x, whole)), half - 0.5)
     return total + total
 
 
 def sigmoid(x: Term) -> Term:
     """1 / (1 + exp(-x)), as exp(x) / (1 + exp(x)) for negative x: never overflows, subnormal where it should be."""
-    e = exp_within(clamp(-abs(x), -104.0 if is_single(x) else -746.0, None))
+    e = exp_of_negative(clamp(-abs(x), -104.0 if is_single(x) else -746.0, None))
     if is_single(x):
         inverse = _inverse_of_one_plus(e)
         return x.less(0.0).choose(e * inverse, inverse)
@@ -75,24 +89,22 @@ def tanh(x: Term) -> Term:
 def _expm1_of_double(x: Term) -> Term:
     """expm1(2 x) for 0 <= x <= 10 in single precision, for tanh: where n is not small, it does not see that log 2 is
     rounded."""
-    whole, exponent = nearest(x, 2 * LOG2_E)
+    whole, word = rounded(x, 2 * LOG2_E, FORMATS[x.dtype].bias + 1)
     r = multiply_add(whole, -LN2_EXACT[0] / 2, x)
     half = multiply_add(r * r, horner(r, [c * 2.0 ** (k + 1) for k, c in enumerate(EXP_F32)]), r)  # of exp(2 r) - 1
-    power = power_of_two(exponent + 1, x.dtype)
+    power = power_of_word(word, x.dtype)
     return multiply_add(power, half, multiply_add(power, 0.5, -1.0))
 
 
-def _reduced(x: Term) -> tuple[Term, Term, Term]:
-    """n as a number and as an integer, and r."""
+def _reduced(x: Term, whole: Term) -> Term:
+    """r for n."""
     high, low = LN2_F32 if is_single(x) else LN2_F64
-    whole, exponent = nearest(x, LOG2_E)
-    r = multiply_add(whole, -high, x)
-    return whole, exponent, multiply_add(whole, -low, r)
+    return multiply_add(whole, -low, multiply_add(whole, -high, x))
 
 
-def exp_reduced(r: Term) -> Term:
-    """exp(r) for |r| <= log(2) / 2."""
-    return horner(r, (1.0, 1.0, *(EXP_F32 if is_single(r) else EXP_F64)))
+def exp_reduced(r: Term, unit: float = 1.0) -> Term:
+    """exp(r) * unit, a power of two, for |r| <= log(2) / 2."""
+    return horner(r, [c * unit for c in (1.0, 1.0, *(EXP_F32 if is_single(r) else EXP_F64))])
 
 
 def exp_minus_one(r: Term) -> Term:

@@ -59,11 +59,18 @@ def clamp(x: Term, low: float | None, high: float | None) -> Term:
     return x
 
 
+def rounded(x: Term, factor: float, offset: int = 0) -> tuple[Term, Term]:
+    """The integer n nearest to x * factor as a number, and a word that ends with the binary digits of n + `offset`,
+    which must not be negative. Meaningless, but harmless, for NaN. An even offset leaves ties as they are."""
+    magic = x.like(FORMATS[x.dtype].round_magic + offset)
+    shifted = multiply_add(x, factor, magic)
+    return shifted - magic, shifted.bits()
+
+
 def nearest(x: Term, factor: float) -> tuple[Term, Term]:
     """The integer nearest to x * factor, as a number and as an integer. Meaningless, but harmless, for NaN."""
-    magic = x.like(FORMATS[x.dtype].round_magic)
-    shifted = multiply_add(x, factor, magic)
-    return shifted - magic, shifted.bits() - magic.bits()
+    whole, word = rounded(x, factor)
+    return whole, word - x.like(FORMATS[x.dtype].round_magic).bits()
 
 
 def number_of(integer: Term, dtype: DType) -> Term:
@@ -84,17 +91,30 @@ def power_of_two(exponent: Term, dtype: DType) -> Term:
     return ((exponent + form.bias) << form.mantissa).bits()
 
 
+def power_of_word(word: Term, dtype: DType) -> Term:
+    """2 ** n for a word of `rounded` that ends with n + bias: nothing is added to it, since what stands before those
+    digits is shifted out."""
+    return (word << FORMATS[dtype].mantissa).bits()
+
+
 @cache
 def scale_function(dtype: DType) -> Function:
-    """x * 2 ** exponent, rounded once, so that results may be subnormal: in two steps of which the first is exact.
-    `whole` and `exponent` are the same integer; some machines have an instruction that takes the number."""
+    """x * 2 ** n, rounded once, so that results may be subnormal: in two steps of which the first is exact. `whole` is
+    n, which some machines have an instruction for; `word` is one of `rounded` that ends with n + 2 * bias, so that half
+    of it is an exponent, and so is the rest."""
+    form = FORMATS[dtype]
 
-    def scale(x: Term, whole: Term, exponent: Term) -> Term:
-        half = exponent >> 1
-        return x * power_of_two(half, dtype) * power_of_two(exponent - half, dtype)
+    def scale(x: Term, whole: Term, word: Term) -> Term:
+        half = (word << form.mantissa - 1) & -(1 << form.mantissa)
+        return x * half.bits() * ((word << form.mantissa) - half).bits()
 
-    return function(f"{dtype}_scale", scale, dtype, dtype, FORMATS[dtype].integer)
+    return function(f"{dtype}_scale", scale, dtype, dtype, form.integer)
 
 
-def scale(x: Term, whole: Term, exponent: Term) -> Term:
-    return call(scale_function(x.dtype), x, whole, exponent)[0]
+def scale(x: Term, whole: Term, word: Term) -> Term:
+    return call(scale_function(x.dtype), x, whole, word)[0]
+
+
+def rounded_to_scale(x: Term, factor: float) -> tuple[Term, Term]:
+    """`rounded` as `scale` wants it."""
+    return rounded(x, factor, 2 * FORMATS[x.dtype].bias)

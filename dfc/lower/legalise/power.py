@@ -11,7 +11,7 @@ from dfc.kernels.math_coefficients import LN2_EXACT, LN2_F64, LOG2_E, POW_F64, T
 from dfc.kernels.terms import Term, multiply_add
 from dfc.lower.legalise.double_words import Pair, fast_two_sum, two_product, two_sum
 from dfc.lower.legalise.exponential import exp, exp_minus_one
-from dfc.lower.legalise.formats import clamp, horner, is_single, nearest, scale
+from dfc.lower.legalise.formats import clamp, horner, is_single, rounded_to_scale, scale
 from dfc.lower.legalise.logarithm import log, split_exponent
 
 _LIMIT = 800.0
@@ -37,10 +37,10 @@ def _double(magnitude: Term, y: Term) -> Term:
 
 
 def _exp_of_sum(high: Term, low: Term) -> Term:
-    whole, exponent = nearest(high, LOG2_E)
+    whole, word = rounded_to_scale(high, LOG2_E)
     r = multiply_add(whole, -LN2_F64[0], high)
     r = r + multiply_add(whole, -LN2_F64[1], low)
-    return scale(exp_minus_one(r) + 1.0, whole, exponent)
+    return scale(exp_minus_one(r) + 1.0, whole, word)
 
 
 def _logarithm(x: Term) -> Pair:

@@ -5,7 +5,9 @@ import pytest
 
 from dfc.ir.dtypes import F32, F64, DType
 from dfc.kernels.interpret_function import run
+from dfc.kernels.terms import function
 from dfc.lower.legalise.elementary import BINARY, ELEMENTARY, elementary
+from dfc.lower.legalise.exponential import exp_of_negative
 from tests.support.cpu_code import runnable_machines
 from tests.support.cpu_math import ArrayMath
 
@@ -35,3 +37,13 @@ def test_machine_code_has_the_bits_of_the_interpreter(name: str, dtype: DType, m
     bits = f"u{dtype.size}"
     same = (found.view(bits) == expected.view(bits)) | (np.isnan(found) & np.isnan(expected))
     assert same.all(), [operand[~same][:3] for operand in operands]
+
+
+@pytest.mark.parametrize(("dtype", "low"), [(F32, -104.0), (F64, -746.0)], ids=str)
+def test_exp_of_negative_numbers_has_the_bits_of_exp(dtype: DType, low: float) -> None:
+    usual = -np.random.default_rng(14).exponential(3, 4000)
+    x = np.concatenate([np.linspace(low, 0, 4000), usual, [0.0, -0.0, np.nan]]).astype(dtype.numpy)
+    (found,) = run(function("exp_of_negative", exp_of_negative, dtype), x)
+    (expected,) = run(elementary("exp", dtype), x)
+    assert np.isnan(found[-1]) and found[:-1].tolist() == expected[:-1].tolist()
+    assert (found[0], (found[:4000] < np.finfo(dtype.numpy).tiny).sum() > 100) == (0, True)

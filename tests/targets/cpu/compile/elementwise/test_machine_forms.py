@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from dfc.ir.dtypes import F16, F32, F64
+from dfc.ir.dtypes import F16, F32, F64, DType
 from dfc.kernels.functions import Function
 from dfc.kernels.interpret_function import run
 from dfc.lower.legalise.double_words import (
@@ -13,7 +13,7 @@ from dfc.lower.legalise.double_words import (
     product_error_function,
     split_product_error_function,
 )
-from dfc.lower.legalise.formats import scale_function
+from dfc.lower.legalise.formats import FORMATS, scale_function
 from dfc.lower.legalise.halves import load_function, store_function
 from dfc.lower.legalise.meaning import meaning
 from dfc_target_cpu.elementwise.kernel_functions import KernelFunctions
@@ -66,7 +66,9 @@ def arguments(function: Function) -> list[np.ndarray]:
     random, most = np.random.default_rng(2), 150 if dtype == F32 else 1076
     exponent = random.integers(-most, 129 if dtype == F32 else 1025, 1 << 16)
     x = random.uniform(0.7, 1.5, 1 << 16).astype(dtype.numpy)
-    return [x, exponent.astype(dtype.numpy), exponent.astype(f"i{dtype.size}")]
+    form = FORMATS[dtype]
+    word = exponent + (form.round_magic + 2 * form.bias)  # as `rounded_to_scale` makes it
+    return [x, exponent.astype(dtype.numpy), word.astype(dtype.numpy).view(f"i{dtype.size}")]
 
 
 @pytest.mark.parametrize(("machine", "function"), FORMED, ids=lambda one: one.name)
@@ -77,6 +79,15 @@ def test_a_form_has_the_bits_of_its_function(machine: Machine, function: Functio
     nan = np.isnan(found.view("f2") if function.name == "f16_store" else found)
     also = np.isnan(expected.view("f2") if function.name == "f16_store" else expected)
     assert ((found.view(bits) == np.ascontiguousarray(expected).view(bits)) | (nan & also)).all()
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_a_scale_rounds_once(dtype: DType) -> None:
+    x, whole, word = arguments(scale_function(dtype))
+    (found,) = run(scale_function(dtype), x, whole, word)
+    with np.errstate(over="ignore", under="ignore"):
+        expected = np.ldexp(x, whole.astype(np.int32))
+    assert found.tolist() == expected.tolist()
 
 
 def test_without_the_instruction_fused_sums_are_exact_all_the_same() -> None:
