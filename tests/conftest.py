@@ -36,12 +36,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
     One heap for all threads: a simulated lane is a thread, of which a run starts a hundred thousand, and the heaps that
     the C library keeps for them (eight a core) are never given back: half a gigabyte.
+
+    NumPy's BLAS has no threads: those of each process that loads it first wait busily for a product, a third of all
+    that the import takes, and the references are small.
     """
     limit = getattr(ctypes.CDLL(None), "mallopt", None)
     if limit is not None:
         limit(M_ARENA_MAX, 1)
     if not hasattr(config, "workerinput"):
         os.environ["DFC_CACHE"] = tempfile.mkdtemp(prefix="dfc-tests-")
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -54,11 +58,17 @@ def pytest_collection() -> None:
     gc.disable()
 
 
+YOUNG = 20_000
+"""New objects after which Python looks for dead cycles. A graph has thousands; at its usual 700 it looks through each
+of them many times before they die, a fifteenth of the time of tests of passes."""
+
+
 def pytest_collection_finish() -> None:
     """What has been collected stays until the end. If it counted, Python would look for dead cycles (graphs, and the
     arrays that they hold) only when there are a quarter as many objects as that, and look through all of it."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG)
     gc.enable()
 
 
