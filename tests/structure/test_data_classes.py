@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.support.module_graph import ROOT, python_files
+from tests.support.module_graph import ROOT, python_files, statements
 
 INSTALLED = ("dfc/", "runtime/", "targets/")
 MAKER = "runtime/dfc_runtime/dataclasses.py"
@@ -13,11 +13,11 @@ MAKER = "runtime/dfc_runtime/dataclasses.py"
 
 def takes_the_standard_one(text: str) -> bool:
     """Whether a file imports `dataclass` of the standard library."""
-    return any(
+    return "dataclasses" in text and any(
         isinstance(node, ast.ImportFrom)
         and node.module == "dataclasses"
         and any(alias.name == "dataclass" for alias in node.names)
-        for node in ast.walk(ast.parse(text))
+        for node in statements(ast.parse(text))
     )
 
 

@@ -10,7 +10,7 @@ import ast
 
 import pytest
 
-from tests.support.module_graph import ROOT, python_files
+from tests.support.module_graph import ROOT, python_files, statements
 
 pytestmark = pytest.mark.timeout(600)  # every file of the project is parsed
 
@@ -25,7 +25,10 @@ def lines_of(text: str) -> int:
 
 def long_functions(text: str) -> list[tuple[str, int]]:
     """Functions above the limit, with their lines from `def` to the last one."""
-    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    if len(text.splitlines()) <= FUNCTION:
+        return []
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = (node for node in statements(ast.parse(text)) if isinstance(node, functions))
     lengths = ((node.name, (node.end_lineno or node.lineno) - node.lineno + 1) for node in nodes)
     return [(name, length) for name, length in lengths if length > FUNCTION]
 
@@ -55,5 +58,22 @@ def test_lengths_are_counted_as_a_reader_does() -> None:
     body = "\n".join(["    pass"] * 60)
     assert long_functions(f"def f():\n{body}\n") == [("f", 61)]
     assert long_functions(f"class A:\n    async def f(self):\n{body.replace('    ', '        ')}\n") == [("f", 61)]
+    for head in (
+        "if x",
+        "for x in y",
+        "while x",
+        "with x",
+        "try",
+        "try:\n pass\nfinally",
+        "try:\n pass\nexcept X",
+        "if x:\n pass\nelse",
+        "match x:\n case 1",
+        "class A:\n def g(self)",
+        "async def g()",
+    ):
+        indented = "   def f():\n" + body
+        assert ("f", 61) in long_functions(f"{head}:\n{indented}\n" + ("except X: pass\n" if head == "try" else "")), (
+            head
+        )
     assert long_functions("def f():\n" + "\n".join(["    pass"] * 59) + "\n") == []
     assert lines_of("a\nb\n") == lines_of("a\nb") == 2
