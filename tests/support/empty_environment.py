@@ -56,6 +56,7 @@ class Environment:
             "PIP_NO_BUILD_ISOLATION": "0",  # pip reads options that begin with `no` the other way round
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PIP_QUIET": "1",
+            "PIP_COMPILE": "0",  # Python does so for what is imported, a small part
         }
 
     def run(self, *command: object, folder: Path) -> str:
