@@ -15,9 +15,11 @@ from unittest import mock
 import numpy as np
 
 import dfc
+from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import NOWHERE, SourceFile
 from dfc.distribute.deployment.model import Constraint, TaskSite
 from dfc.distribute.place import PlacementConstraints, place
+from dfc.distribute.replicate import replicate
 from dfc.driver import many_ranks, pipeline
 from dfc.driver.api import _built, compile_source
 from dfc.elaborate.build import build
@@ -25,8 +27,11 @@ from dfc.ir import walk
 from dfc.ir.graph import Graph, Node
 from dfc.ir.options import CompileOptions
 from dfc.ops import registry, table
+from dfc.ops.rules.costs import Cost
+from dfc.ops.rules.lookup import cost_of
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.replicating import replicated as in_blocks
+from tests.support.replicating import statement
 
 SEED = 5
 TRAINING = """dfg 1
@@ -93,6 +98,29 @@ def replicated() -> None:
     assert ranks[0] == ranks[1] == ranks[2]
 
 
+JUDGED = """dfg 1
+
+param w: f32 = 0
+
+entry train[B](x: f32[B, 3]) -> (size: f32) where B >= 1 {
+  let size = sum_squares(x)
+  w -= size
+  return size
+}
+"""
+
+
+def judged() -> None:
+    """By its rule of degree a change is known to be a sum over the batch, so that to take it for a mean is refused."""
+    graph = optimised(JUDGED)
+    replicate(graph, statement("train", 6, combine="sum"))
+    try:
+        replicate(graph, statement("train", 6, combine="mean"))
+    except CompileError:
+        return
+    raise AssertionError("nobody saw that the change is a sum")
+
+
 def sharded() -> None:
     """The owners add up what they have; whole rows of the table travel nowhere."""
     owners = spread(TRAINING, SHARDED)["ps"].entries["train"]
@@ -129,6 +157,8 @@ entry f() -> (s: f32, t: f32[8]) {
 def placed() -> None:
     """What comes after it waits for it, or goes to another task: by the cost that it states, or that of its memory."""
     assert _where_the_sine_is() == TaskSite("ps", 0)
+    (node,) = the_op(optimised(PLACED))
+    assert cost_of(node, lambda size: size.evaluate({})) == Cost(operations=60_000)
     known = registry.record("sum_squares")
     without = replace(known, rules=replace(known.rules, cost=None))
     with mock.patch.dict(table.RECORDS, {"sum_squares": without}):
@@ -167,4 +197,6 @@ def fault_of(claim: Callable[[], None]) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps({each.__name__: fault_of(each) for each in (replicated, sharded, sparse, placed, scanned)}))
+    print(
+        json.dumps({each.__name__: fault_of(each) for each in (replicated, judged, sharded, sparse, placed, scanned)})
+    )

@@ -202,6 +202,16 @@ def test_for_with_carries_and_emits() -> None:
     """)
 
 
+def test_settings_of_a_loop() -> None:
+    bound, inner, last = Value(tensor(I64), "a"), token("@assert"), token("@assert")
+    for recompute, head in ((0, "for index in a..a {"), (4, "for index in a..a with recompute = 4 {")):
+        body_ = Block((Value(tensor(I64), "i"), inner), (), (inner,))
+        attributes = a.ForAttributes(0, recompute=recompute)
+        loop = Node("for", (bound, bound, last), (last.type,), attributes=attributes, regions=(body_,), name="e/for")
+        printed = print_graph(graph(entry("e", (bound, last), (loop,), loop.results)))
+        assert head in [line.strip() for line in printed.splitlines()]
+
+
 def test_a_statement_if_and_a_bare_for() -> None:
     c, start = Value(tensor(BOOL), "c"), Value(tensor(I64), "a")
     i, t = Value(tensor(I64), "i"), token("@assert")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from dfc.ir.dtypes import F32
 from dfc.ir.graph import Graph
 from dfc.ir.types import tensor
 from dfc.kernels.program import Launch, Program
+from dfc.lower.schedule.order import _Run
 from dfc.ops.attributes import ReduceAttributes
 from tests.support.graphs import variable
 from tests.support.lowering import agree, verified
@@ -87,3 +91,25 @@ def test_writes_to_state_stay_where_they_are() -> None:
         m.assign("v", m.op("tanh", m.read("v")))
     feeds = {"x": X, **{f"w{k}": w for k, w in enumerate(W[:3])}}
     agree(m.graph(m.read("v")), feeds, {"v": np.zeros(8, np.float32)})
+
+
+def test_writes_to_state_keep_their_places_among_all_others() -> None:
+    """Also where nothing else touches that state: it is not read or written earlier or later than the program says."""
+    m = Making(resources=[variable("v", tensor(F32, 8))])
+    x, y = m.feed("x", tensor(F32, 5000, 256)), m.feed("y", tensor(F32, 8))
+    w = [m.feed(f"w{k}", tensor(F32, 256, 256)) for k in range(3)]
+    products = [m.op("matmul", x, each) for each in w]
+    m.assign("v", y, mode="+=")
+    sums = [m.op("sum", m.op("square", each), attributes=ReduceAttributes((1,), False)) for each in products]
+    names = launched(verified(m.graph(*sums), fusing=True))
+    assert names[:3] == [each.name for each in products]
+    assert names[4:] == [each.name for each in sums]
+
+
+def test_memory_that_one_launch_alone_uses_counts_while_it_runs() -> None:
+    """`own` lives in launch 1 only, `kept` from launch 0 to 2."""
+    used: list[list[Any]] = [["kept"], ["own"], ["kept"]]
+    users: Counter[Any] = Counter(["kept", "kept", "own"])
+    run = _Run([set(), set(), {0}], used, users, {"kept": 3, "own": 5})
+    assert run.peak([0, 1, 2]) == 8
+    assert run.peak([1, 0, 2]) == 5
