@@ -27,8 +27,8 @@ from dfc.kernels.functions import (
     Table,
     Where,
 )
+from dfc.kernels.functions.verify_function import verify_function
 from dfc.kernels.primitives import COMPARISONS
-from dfc.kernels.verify_function import verify_function
 
 TermLike: TypeAlias = "Term | float | int | bool"
 

@@ -19,7 +19,7 @@ from dfc.ir.dims import Dim, Symbol
 from dfc.ir.dtypes import BOOL, I64, DType
 from dfc.kernels.body import Affine, Apply, AxisIndex, Computed, Instruction, Load, Number, Philox, Reduced, Size
 from dfc.kernels.form import LoopKernel, Reduction, Store
-from dfc.kernels.interpret_function import run
+from dfc.kernels.functions.interpret_function import run
 from dfc.kernels.primitives import register_type
 from dfc.kernels.reduction_order import StageOrder, kernel_order
 from dfc.kernels.scan_order import DISTANCES, SEGMENT, ScanOrder, scan_order

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import DType
-from dfc.kernels.interpret_function import primitive
+from dfc.kernels.functions.interpret_function import primitive
 from dfc.kernels.product_order import part_depth
 
 

@@ -26,7 +26,7 @@ from dfc.driver.pipeline.kinds import GRAPH, AnyStage, PartStage, Phase, PlugIn,
 from dfc.driver.pipeline.texts import bundle_text, images_text, names_text
 from dfc.elaborate.build import Resolved, elaborate_program, parse_program, resolve_program
 from dfc.ir.graph import Graph
-from dfc.kernels.print_function import print_functions
+from dfc.kernels.functions.print_function import print_functions
 from dfc.kernels.printer import print_program
 from dfc.kernels.program import Program
 from dfc.lower.buffers.buffers import assign_buffers

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dfc.kernels.functions import Function
+from dfc.kernels.functions.verify_function import verify_function
 from dfc.kernels.program import Program
-from dfc.kernels.verify_function import verify_function
 from dfc.lower.buffers.verify import verify_program
 from dfc.lower.verify import require
 

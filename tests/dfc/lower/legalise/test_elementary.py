@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dfc.ir.dtypes import F32, F64, DType
-from dfc.kernels.interpret_function import run
+from dfc.kernels.functions.interpret_function import run
 from dfc.kernels.terms import function
 from dfc.lower.legalise.elementary import BINARY, ELEMENTARY, elementary
 from dfc.lower.legalise.exponential import exp_of_negative

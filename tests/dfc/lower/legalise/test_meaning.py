@@ -7,7 +7,7 @@ import pytest
 
 from dfc.ir.dtypes import ALL, BF16, BOOL, F16, F32, F64, I64, DType
 from dfc.kernels.errors import CodeGenerationError
-from dfc.kernels.interpret_function import run
+from dfc.kernels.functions.interpret_function import run
 from dfc.lower.legalise.halves import load_function, round_function, store_function
 from dfc.lower.legalise.meaning import meaning, search
 from dfc.lower.legalise.random import random_function

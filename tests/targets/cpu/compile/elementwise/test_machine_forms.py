@@ -7,7 +7,7 @@ import pytest
 
 from dfc.ir.dtypes import F16, F32, F64, DType
 from dfc.kernels.functions import Function
-from dfc.kernels.interpret_function import run
+from dfc.kernels.functions.interpret_function import run
 from dfc.lower.legalise.double_words import (
     fma_by_doubles_function,
     product_error_function,

@@ -1,7 +1,7 @@
 """Kernel functions as text."""
 
 from dfc.ir.dtypes import F32, I64
-from dfc.kernels.print_function import print_function
+from dfc.kernels.functions.print_function import print_function
 from dfc.kernels.terms import Term, call, function, repeat, where
 
 PRINTED = """\

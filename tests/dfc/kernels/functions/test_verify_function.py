@@ -17,9 +17,9 @@ from dfc.kernels.functions import (
     Repeat,
     Where,
 )
+from dfc.kernels.functions.verify_function import verify_function
 from dfc.kernels.primitives import PRIMITIVES, fits
 from dfc.kernels.terms import function
-from dfc.kernels.verify_function import verify_function
 
 TWO = function("two", lambda x: (x, x * x), F32)
 

@@ -7,7 +7,7 @@ import pytest
 
 from dfc.ir.dtypes import F32, F64, I64, U64
 from dfc.kernels.functions import Table
-from dfc.kernels.interpret_function import run
+from dfc.kernels.functions.interpret_function import run
 from dfc.kernels.terms import Term, fma, function, repeat, where
 
 WORDS = [0, 1, 2, 3, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
