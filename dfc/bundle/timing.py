@@ -2,10 +2,11 @@
 
     launch k    ->    call `tick` (begin), launch k, call `tick` (end)
 
-Assumes a scheduled program. Guarantees the same steps in the same order, so the same numbers. Each entry begins with a
-pair of calls that has nothing between them: what it takes is what every other pair measures too much. A kernel that no
-line asks for is filed under the entry's. The second of a pair says what the launch does and moves at least: formulas
-over the sizes of the entry (`operations`, `bytes`), but where these are not known beforehand.
+Assumes a scheduled program. Guarantees the same steps in the same order, so the same numbers; branches that would run
+at the same time run one after the other, so that what a kernel takes is its own. Each entry begins with a pair of calls
+that has nothing between them: what it takes is what every other pair measures too much. A kernel that no line asks for
+is filed under the entry's. The second of a pair says what the launch does and moves at least: formulas over the sizes
+of the entry (`operations`, `bytes`), but where these are not known beforehand.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from dfc.kernels.program import (
     If,
     Launch,
     Locked,
+    Parallel,
     Program,
     SiteValue,
     Step,
     While,
+    inner_steps,
 )
 from dfc.kernels.traffic import launch_bytes
 from dfc.lower.legalise.meaning import meaning
@@ -65,6 +68,8 @@ class _Entry:
                 span = step.span if step.span is not None and is_written else self._span
                 end = self._tick(END, step.names, span, self._work(step))
                 timed_steps += [self._tick(BEGIN, step.names, span), step, end]
+            elif isinstance(step, Parallel):
+                timed_steps += self._steps(inner_steps(step))
             else:
                 timed_steps.append(self._inside(step))
         return tuple(timed_steps)

@@ -54,6 +54,7 @@ from dfc.kernels.program import (
     Launch,
     Locked,
     Measure,
+    Parallel,
     Program,
     Step,
     While,
@@ -272,6 +273,11 @@ def _step(step: Step, entry: EntryProgram) -> tuple[str, list[tuple[int, Step | 
         case Locked():
             how = "alone" if step.exclusive else "shared"
             return f"locked {', '.join(step.containers)} {how}:", [(1, inner) for inner in step.body]
+        case Parallel():
+            lines: list[tuple[int, Step | str]] = []
+            for number, branch in enumerate(step.branches):
+                lines += [(1, f"branch {number}:"), *((2, inner) for inner in branch)]
+            return "parallel:", lines
         case HostCall():
             inputs, outputs = (", ".join(map(str, numbers)) for numbers in (step.inputs, step.outputs))
             return f"call host site {step.site}({inputs}){f' to {outputs}' if outputs else ''}", []

@@ -135,6 +135,23 @@ class Locked:
     body: tuple[Step, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Branches that may run at the same time, each on one thread: none reads or writes what another one writes, and
+    none has effects outside of the memory of the call. One after the other, in their order, they do the same.
+
+    `costs` are their predicted times in picoseconds, with sizes that only the call knows at 64. Where `work`, the same
+    of all their launches at the sizes of the call, each once, is above `most`, threads had better share out each
+    launch by itself. When one fails, the call fails with the fault of the first one that does."""
+
+    branches: tuple[tuple[Step, ...], ...]
+    costs: tuple[int, ...]
+    work: Dim
+    most: int
+
+
+PARALLEL = "parallel"
+"""The form of targets that run branches at the same time: other targets get steps one after the other."""
 DEFAULT_CONTAINER = "default"
 BACKGROUND = "@background"
 """The lock of what runners share with entries: of its own, so that an entry that holds that of the default container
@@ -147,7 +164,7 @@ def lock_order(containers: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(containers), key=lambda name: (name != DEFAULT_CONTAINER, name)))
 
 
-Step = Launch | Copy | If | While | For | Check | Measure | HostCall | Locked
+Step = Launch | Copy | If | While | For | Check | Measure | HostCall | Locked | Parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,4 +298,6 @@ def inner_steps(step: Step) -> tuple[Step, ...]:
         return step.then + step.otherwise
     if isinstance(step, While):
         return step.condition + step.body
+    if isinstance(step, Parallel):
+        return tuple(inner for branch in step.branches for inner in branch)
     return step.body if isinstance(step, For | Locked) else ()

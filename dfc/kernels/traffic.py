@@ -13,7 +13,21 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, Symbol, dim, minimum, product
 from dfc.kernels.body import Computed, Instruction, Load
 from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel, Stage
-from dfc.kernels.program import Buffer, BufferRole, Copy, EntryProgram, For, If, Launch, Locked, Program, Step, While
+from dfc.kernels.program import (
+    Buffer,
+    BufferRole,
+    Copy,
+    EntryProgram,
+    For,
+    If,
+    Launch,
+    Locked,
+    Parallel,
+    Program,
+    Step,
+    While,
+    inner_steps,
+)
 
 
 @dataclass(slots=True)
@@ -147,5 +161,7 @@ def _steps(steps: Sequence[Step], *, is_inside: bool) -> Iterator[tuple[Launch |
                 yield from _steps(step.body, is_inside=True)
             case Locked():
                 yield from _steps(step.body, is_inside=is_inside)
+            case Parallel():
+                yield from _steps(inner_steps(step), is_inside=is_inside)
             case _:
                 pass

@@ -45,6 +45,7 @@ from dfc.lower.schedule.unallocated import (
     UnallocatedLaunch,
     UnallocatedLocked,
     UnallocatedMeasure,
+    UnallocatedParallel,
     UnallocatedStep,
     UnallocatedWhile,
     walk,
@@ -199,6 +200,8 @@ def _step(
     match step:
         case UnallocatedLaunch():
             return f"launch {_launched(step, shown, memory)}", []
+        case UnallocatedParallel():
+            return "parallel:", [(f"branch {number}:", branch) for number, branch in enumerate(step.branches)]
         case UnallocatedCopy():
             return f"copy {memory.name(step.source)} to {memory.name(step.target)}", []
         case UnallocatedIf():

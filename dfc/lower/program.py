@@ -18,4 +18,4 @@ from dfc.lower.schedule.schedule import schedule
 def lower_graph(graph: Graph, *, fusing: bool = True, forms: Collection[str] = ()) -> Program:
     """The stages fuse, schedule, buffers and legalise on a graph; with `fusing` off nothing is written in place
     either. `forms` are those of a target besides loops and contractions."""
-    return legalise(assign_buffers(schedule(fuse(graph, fusing=fusing, forms=forms)), in_place=fusing))
+    return legalise(assign_buffers(schedule(fuse(graph, fusing=fusing, forms=forms), forms=forms), in_place=fusing))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from dfc.kernels.form import Kernel
-from dfc.kernels.program import EntryProgram, For, If, Launch, Locked, Program, Step, While
+from dfc.kernels.program import EntryProgram, Launch, Parallel, Program, walk
 from dfc.kernels.traffic import launch_bytes
 
 Schedule = Callable[[Kernel], str]
@@ -23,7 +23,12 @@ def explained(program: Program, name: str = "", schedule: Schedule = lambda _: "
     compute a node, or give a reason, in whose name it occurs. `schedule`: what a target says of how it makes one."""
     blocks: list[str] = []
     for entry in program.entries:
-        lines = [line for launch in _launches(entry.steps) for line in _lines(program, entry, launch, name, schedule)]
+        lines: list[str] = []
+        for step in walk(entry.steps):
+            if isinstance(step, Launch):
+                lines += _lines(program, entry, step, name, schedule)
+            elif isinstance(step, Parallel) and not name:
+                lines += _branches(step)
         if lines or not name:
             blocks.append("\n".join([f"entry {entry.name}", *lines]))
     return "\n\n".join(blocks) + "\n"
@@ -43,16 +48,18 @@ def _lines(program: Program, entry: EntryProgram, launch: Launch, name: str, sch
     yield from (f"    {reason}" for reason in reasons)
 
 
-def _launches(steps: tuple[Step, ...]) -> Iterator[Launch]:
-    for step in steps:
-        match step:
-            case Launch():
-                yield step
-            case If():
-                yield from _launches((*step.then, *step.otherwise))
-            case While():
-                yield from _launches((*step.condition, *step.body))
-            case For() | Locked():
-                yield from _launches(step.body)
-            case _:
-                pass
+def _branches(step: Parallel) -> Iterator[str]:
+    """What runs at the same time, and what that is predicted to save."""
+    alone, together = sum(step.costs), max(step.costs)
+    yield (
+        f"  {len(step.branches)} branches at the same time: predicted {_microseconds(alone)} one after the other, "
+        f"{_microseconds(max(together, alone // 2))} on two threads, {_microseconds(together)} on {len(step.branches)}"
+    )
+    for number, (branch, cost) in enumerate(zip(step.branches, step.costs, strict=True)):
+        kernels = [each for each in walk(branch) if isinstance(each, Launch)]
+        named = next((name for each in kernels for name in each.names), "what has no name")
+        yield f"    branch {number}, {_microseconds(cost)}: {named}, {len(kernels)} kernels"
+
+
+def _microseconds(picoseconds: int) -> str:
+    return f"{picoseconds / 1e6:.0f} us"

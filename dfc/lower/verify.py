@@ -41,6 +41,8 @@ from dfc.lower.schedule.unallocated import (
     UnallocatedIf,
     UnallocatedLaunch,
     UnallocatedLocked,
+    UnallocatedMeasure,
+    UnallocatedParallel,
     UnallocatedStep,
     UnallocatedWhile,
     inner_blocks,
@@ -71,8 +73,37 @@ def verify_scheduled(scheduled: Scheduled) -> None:
             elif isinstance(step, UnallocatedFor):
                 types = {view.dtype for view in (step.index, step.start, step.stop)}
                 require(len(types) == 1 and not step.index.shape, f"a loop counts in {step.index.storage}")
+            elif isinstance(step, UnallocatedParallel):
+                _apart(step)
         _Written(entry.entry.name).steps(entry.steps)
         _locked(scheduled, entry)
+
+
+def _apart(step: UnallocatedParallel) -> None:
+    """Branches write what no other one uses, and nothing that outlives the call."""
+    used = [{view.storage for each in walk(branch) for view in own_views(each)} for branch in step.branches]
+    for number, branch in enumerate(step.branches):
+        others = {storage for index, each in enumerate(used) if index != number for storage in each}
+        for each in walk(branch):
+            alone = not isinstance(each, UnallocatedHostCall | UnallocatedLocked | UnallocatedMeasure)
+            require(alone, f"a branch has a step that stands alone: {type(each).__name__}")
+            for storage in _changed(each):
+                require(storage not in others, f"two branches use {storage}, and one writes it")
+                require(storage.role is not BufferRole.RESOURCE, f"a branch writes {storage}")
+
+
+def _changed(step: UnallocatedStep) -> list[Storage]:
+    """What a step itself writes."""
+    match step:
+        case UnallocatedLaunch():
+            pairs = zip(step.kernel.operands, step.views, strict=True)
+            return [view.storage for operand, view in pairs if operand.access != "read"]
+        case UnallocatedCopy():
+            return [step.target.storage]
+        case UnallocatedFor():
+            return [step.index.storage]
+        case _:
+            return []
 
 
 def require(holds: bool, what: str) -> None:

@@ -119,7 +119,7 @@ def _fuse(part: Part[Graph], _: Context) -> Fused:
 
 
 def _schedule(part: Part[Fused], _: Context) -> Scheduled:
-    return schedule(part.form)
+    return schedule(part.form, forms=kernel_forms(part.options.target))
 
 
 def _buffers(part: Part[Scheduled], _: Context) -> Program:

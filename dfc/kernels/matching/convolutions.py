@@ -19,7 +19,7 @@ from dfc.kernels.form import ContractKernel
 from dfc.kernels.matching.axes import Along, Space, Terms, View
 from dfc.kernels.matching.convolution import DATA, FORWARD, SUMS, Convolution, Convolved, Strided
 from dfc.kernels.matching.roles import Flat, convolution
-from dfc.kernels.program import Launch, Locked, Program, Step
+from dfc.kernels.program import Launch, Locked, Parallel, Program, Step, inner_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ def launches_in_line(steps: tuple[Step, ...]) -> Iterator[Launch]:
             yield step
         elif isinstance(step, Locked):
             yield from launches_in_line(step.body)
+        elif isinstance(step, Parallel):
+            yield from launches_in_line(inner_steps(step))
 
 
 def convolved(kernel: ContractKernel) -> Convolved | None:

@@ -18,9 +18,11 @@ from dfc.kernels.program import (
     Launch,
     Locked,
     Measure,
+    Parallel,
     Program,
     Step,
     While,
+    inner_steps,
     walk,
 )
 
@@ -53,6 +55,8 @@ def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], numbers:
                 pending += (*reversed(step.condition), *reversed(step.body), *reversed(step.condition))
             case For() | Locked():
                 pending += reversed(step.body)
+            case Parallel():
+                pending += reversed(inner_steps(step))
             case Copy() | HostCall():
                 pass
 

@@ -1,7 +1,8 @@
 """How the steps of an entry are cut into functions, and which scalars live in memory because of it.
 
 For targets that make one native function of an entry: long lists of steps become functions of their own, since the time
-of compilers grows faster than the length of a function. Guarantees that the cut depends on the steps alone.
+of compilers grows faster than the length of a function; so does each of several branches. Guarantees that the cut
+depends on the steps alone.
 """
 
 from collections import Counter
@@ -21,6 +22,7 @@ from dfc.kernels.program import (
     Launch,
     Locked,
     Measure,
+    Parallel,
     Step,
     While,
     inner_steps,
@@ -32,10 +34,12 @@ LONGEST = 96
 
 @dataclass(eq=False, slots=True)
 class Outlined:
-    """Steps that are a function of their own; `function` is its name once it is built."""
+    """Steps that are a function of their own; `function` is its name once it is built. `in_branch`: whether other steps
+    may run at the same time."""
 
     steps: tuple["AnyStep", ...]
     function: str = ""
+    in_branch: bool = False
 
 
 AnyStep = Step | Outlined
@@ -88,6 +92,9 @@ def _outline_inside(step: AnyStep) -> AnyStep:
         return replace(step, then=outline(step.then), otherwise=outline(step.otherwise))
     if isinstance(step, While):
         return replace(step, condition=outline(step.condition), body=outline(step.body))
+    if isinstance(step, Parallel):
+        branches = tuple((Outlined(outline(branch), in_branch=True),) for branch in step.branches)
+        return replace(step, branches=branches)
     return replace(step, body=outline(step.body)) if isinstance(step, For | Locked) else step
 
 

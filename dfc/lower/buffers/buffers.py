@@ -36,7 +36,7 @@ def _entry(finisher: Finisher, scheduled: ScheduledEntry) -> EntryProgram:
     entry, steps, measured = scheduled.entry, scheduled.steps, scheduled.measured
     lifetime = lifetimes(steps)
     heirs = share(lifetime) if finisher.in_place else {}
-    arena = plan(lifetime.lives, heirs, measured)
+    arena = plan(lifetime, heirs, measured)
     buffers = Buffers(arena.offsets)
     numbered = tuple(-1 if view is None else buffers.number(view) for view in scheduled.arguments)
     returned = tuple(buffers.number(view) for view in scheduled.results)

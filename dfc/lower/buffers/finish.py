@@ -18,6 +18,7 @@ from dfc.kernels.program import (
     Launch,
     Locked,
     Measure,
+    Parallel,
     Program,
     Step,
     While,
@@ -32,6 +33,7 @@ from dfc.lower.schedule.unallocated import (
     UnallocatedLaunch,
     UnallocatedLocked,
     UnallocatedMeasure,
+    UnallocatedParallel,
     UnallocatedStep,
     UnallocatedWhile,
 )
@@ -84,6 +86,9 @@ class Finisher:
                 return For(index, start, stop, self.steps(step.body, buffers))
             case UnallocatedLocked():
                 return Locked(step.containers, step.exclusive, self.steps(step.body, buffers))
+            case UnallocatedParallel():
+                branches = tuple(self.steps(branch, buffers) for branch in step.branches)
+                return Parallel(branches, step.costs, step.work, step.most)
             case UnallocatedCopy():
                 return Copy(buffers.number(step.source), buffers.number(step.target))
             case UnallocatedCheck():

@@ -1,5 +1,8 @@
 """Lifetimes of arena memory over scheduled steps.
 
+What several branches use that may run at the same time lives while they all do; what one of them uses alone belongs
+to that branch (`owners`), and shares no memory with what belongs to the others.
+
 Time counts leaf steps. What a loop uses and something outside it too lives for the whole loop: its value crosses the
 back edge, or the loop fills it row by row. Iterative.
 """
@@ -14,11 +17,13 @@ from dfc.kernels.program import BufferRole
 from dfc.lower.schedule.unallocated import (
     UnallocatedFor,
     UnallocatedLaunch,
+    UnallocatedParallel,
     UnallocatedStep,
     UnallocatedWhile,
     inner_blocks,
     own_views,
 )
+from dfc.lower.schedule.unallocated import walk as walk_steps
 from dfc.lower.storage import Storage
 
 
@@ -31,9 +36,18 @@ class Life:
     loops: tuple[int, ...]
 
 
+Branch = tuple[int, int]
+"""The number of a parallel step and of one of its branches."""
+
+
 @dataclass(slots=True)
 class Lifetimes:
+    """`owners`: the branch in which a storage is used, of those that are used nowhere else; `spans`: when a parallel
+    step begins and ends."""
+
     lives: dict[Storage, Life] = field(default_factory=dict[Storage, Life])
+    owners: dict[Storage, Branch] = field(default_factory=dict[Storage, Branch])
+    spans: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     launches: list[tuple[int, UnallocatedLaunch]] = field(default_factory=list[tuple[int, UnallocatedLaunch]])
     end: int = 0
 
@@ -72,6 +86,7 @@ class _Walk:
 def lifetimes(steps: Sequence[UnallocatedStep]) -> Lifetimes:
     """When each storage of the arena is first and last used."""
     walk = _Walk()
+    branches: list[tuple[int, UnallocatedParallel]] = []
     time = 0
     pending: list[UnallocatedStep | int] = list(reversed(steps))
     while pending:
@@ -85,6 +100,8 @@ def lifetimes(steps: Sequence[UnallocatedStep]) -> Lifetimes:
             walk.spans[loop] = time, time
             walk.loops = (*walk.loops, loop)
             pending.append(loop)
+        if isinstance(step, UnallocatedParallel):
+            branches.append((time, step))
         if isinstance(step, UnallocatedLaunch):
             walk.lifetimes.launches.append((time, step))
         for view in own_views(step):
@@ -93,7 +110,29 @@ def lifetimes(steps: Sequence[UnallocatedStep]) -> Lifetimes:
         for block in reversed(inner_blocks(step)):
             pending.extend(reversed(block))
     walk.lifetimes.end = time
-    return walk.finish()
+    lifetimes = walk.finish()
+    _own(lifetimes, branches)
+    return lifetimes
+
+
+def _own(lifetimes: Lifetimes, parallel: Sequence[tuple[int, UnallocatedParallel]]) -> None:
+    """Gives what is used in a branch alone to it, and has the rest that branches use live as long as all of them."""
+    for start, step in parallel:
+        number, first = len(lifetimes.spans), start + 1
+        spans: list[tuple[int, int]] = []
+        for branch in step.branches:
+            spans.append((first, first + len(walk_steps(branch)) - 1))
+            first = spans[-1][1] + 1
+        lifetimes.spans.append((start, first - 1))
+        for index, (branch, (begin, end)) in enumerate(zip(step.branches, spans, strict=True)):
+            for storage in {view.storage for each in walk_steps(branch) for view in own_views(each)}:
+                life = lifetimes.lives.get(storage)
+                if life is None:
+                    continue
+                if begin <= life.first and life.last <= end:
+                    lifetimes.owners[storage] = number, index
+                else:
+                    life.first, life.last = min(life.first, start), max(life.last, first)  # behind the last step
 
 
 def _common(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

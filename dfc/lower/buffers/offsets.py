@@ -17,7 +17,7 @@ from dfc.ir.dims import Dim, Symbol, dim
 from dfc.kernels.body import Affine, Index, Instruction, Load
 from dfc.kernels.canonical import symbol_count
 from dfc.kernels.form import Kernel, LoopKernel
-from dfc.kernels.program import For, If, Launch, Locked, Program, Step, While
+from dfc.kernels.program import For, If, Launch, Locked, Parallel, Program, Step, While
 
 MANY = 16
 """Kernels that are alike, from which on one takes their place."""
@@ -124,5 +124,7 @@ def _step(step: Step, bound: Bound) -> Step:
             return replace(step, condition=_steps(step.condition, bound), body=_steps(step.body, bound))
         case For() | Locked():
             return replace(step, body=_steps(step.body, bound))
+        case Parallel():
+            return replace(step, branches=tuple(_steps(branch, bound) for branch in step.branches))
         case _:
             return step

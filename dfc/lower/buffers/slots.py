@@ -4,7 +4,8 @@ A slot is as large as the largest of its members and starts at a multiple of 64 
 smaller arena is taken; sizes that only the call knows count as 64 in this. In the order of time a storage takes the
 slot of one that just died: of the same size if there is one, else the closest of comparable size, else any. In the
 order of size the large ones come first, and each takes the first slot that is free while it lives: nothing small keeps
-a large one from its slot, and no slot grows.
+a large one from its slot, and no slot grows. What belongs to one of several branches that may run at
+the same time takes slots of that branch first, each of which then counts as one storage that lives as long as all do.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from heapq import heappop, heappush
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, Symbol, ceil_divide, dim, maximum
 from dfc.ir.measured import upper_elements
-from dfc.lower.buffers.liveness import Life
+from dfc.lower.buffers.liveness import Branch, Life, Lifetimes
 from dfc.lower.storage import Storage, typical
 
 ALIGNMENT = 64
@@ -52,10 +53,9 @@ def aligned(size: Dim) -> Dim:
     return ceil_divide(size, dim(ALIGNMENT)) * ALIGNMENT
 
 
-def plan(
-    lives: Mapping[Storage, Life], heirs: Mapping[Storage, Storage], most: Mapping[Symbol, Dim] = NO_BOUNDS
-) -> Arena:
+def plan(lifetimes: Lifetimes, heirs: Mapping[Storage, Storage], most: Mapping[Symbol, Dim] = NO_BOUNDS) -> Arena:
     """Offsets for all storages. `heirs` says which storage is written in place over which dying one."""
+    lives = lifetimes.lives
     sizes = {storage: byte_size(storage, most) for storage in lives}
     roots = _roots(lives, heirs)
     tenants: dict[Storage, Life] = {}
@@ -63,9 +63,9 @@ def plan(
         life, joint = lives[storage], tenants.get(root)
         first, last = (life.first, life.last) if joint is None else (joint.first, max(joint.last, life.last))
         tenants[root] = Life(first, last, ())
-    slots = _in_time(tenants, sizes)
-    if len(tenants) <= MOST_BY_SIZE and not _is_least(slots, tenants, sizes):
-        slots = min(slots, _by_size(tenants, sizes), key=_total)
+    leaders = _in_branches(lifetimes, tenants, sizes)
+    roots = {storage: leaders.get(root, root) for storage, root in roots.items()}
+    slots = _slots(tenants, sizes)
     arena = Arena()
     starts: dict[int, Dim] = {}
     for slot in {slot.number: slot for slot in slots.values()}.values():
@@ -74,6 +74,35 @@ def plan(
     arena.offsets = {storage: starts[slots[root].number] for storage, root in roots.items()}
     arena.largest_live, arena.peak_names = _peak(tenants, sizes)
     return arena
+
+
+def _slots(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> dict[Storage, Slot]:
+    """The better one of two ways."""
+    slots = _in_time(tenants, sizes)
+    if len(tenants) <= MOST_BY_SIZE and not _is_least(slots, tenants, sizes):
+        slots = min(slots, _by_size(tenants, sizes), key=_total)
+    return slots
+
+
+def _in_branches(
+    lifetimes: Lifetimes, tenants: dict[Storage, Life], sizes: dict[Storage, Dim]
+) -> dict[Storage, Storage]:
+    """Puts those that belong to a branch together; whom each that is no tenant any more shares its memory with."""
+    owned: dict[Branch, dict[Storage, Life]] = {}
+    for storage, life in tenants.items():
+        if storage in lifetimes.owners:
+            owned.setdefault(lifetimes.owners[storage], {})[storage] = life
+    leaders: dict[Storage, Storage] = {}
+    for (parallel, _), members in owned.items():
+        first: dict[int, Storage] = {}
+        for storage, slot in _slots(members, sizes).items():
+            leader = first.setdefault(slot.number, storage)
+            if leader is not storage:
+                leaders[storage] = leader
+                del tenants[storage]
+            tenants[leader] = Life(*lifetimes.spans[parallel], ())
+            sizes[leader] = slot.size
+    return leaders
 
 
 def _roots(lives: Mapping[Storage, Life], heirs: Mapping[Storage, Storage]) -> dict[Storage, Storage]:

@@ -22,6 +22,7 @@ from dfc.kernels.program import (
     If,
     Launch,
     Measure,
+    Parallel,
     Program,
     Step,
     While,
@@ -153,10 +154,36 @@ class _Contents:
             case For():
                 self.follow(step.body)
                 self.follow(step.body)
+            case Parallel():
+                self._parallel(step)
             case Launch() | Copy() | Check() | Measure() | HostCall():
                 pass
             case _:
                 self.follow(step.body)
+
+    def _parallel(self, step: Parallel) -> None:
+        """No branch writes bytes that another one uses; each finds what was there before all of them."""
+        start, before, after = set(self._there), set(self._there), set[Content]()
+        used = [self._ranges(branch, of_reads=True) for branch in step.branches]
+        for number, branch in enumerate(step.branches):
+            others = [each for index, ranges in enumerate(used) if index != number for each in ranges]
+            for begin, end in self._ranges(branch, of_reads=False):
+                apart = all(end <= first or last <= begin for first, last in others)
+                require(apart, f"{self._entry.name}: branch {number} writes what another one uses")
+            self._there = set(start)
+            self.follow(branch)
+            before &= self._there
+            after |= self._there
+        self._there = before | {each for each in after if each not in start}
+
+    def _ranges(self, steps: Sequence[Step], *, of_reads: bool) -> set[tuple[int, int]]:
+        """The bytes of the arena that steps write, with those that they read."""
+        ranges: set[tuple[int, int]] = set()
+        for step in walk(steps):
+            numbers = _written(self._program, step) + (_read(self._program, step) if of_reads else ())
+            contents = (self._contents[number] for number in numbers)
+            ranges.update((start, end) for content in contents if content is not None for _, start, end in [content])
+        return ranges
 
     def _need(self, numbers: Iterable[int]) -> None:
         for number in numbers:

@@ -10,7 +10,7 @@ front end bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import assert_never, cast
 
@@ -19,7 +19,7 @@ from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Entry
 from dfc.ir.measured import measured
-from dfc.kernels.program import HostSite, Program, SiteValue
+from dfc.kernels.program import PARALLEL, HostSite, Program, SiteValue
 from dfc.lower.fuse.fused import (
     Fused,
     FusedBlock,
@@ -37,6 +37,7 @@ from dfc.lower.fuse.fused import (
 )
 from dfc.lower.schedule.locks import lock
 from dfc.lower.schedule.order import order
+from dfc.lower.schedule.parallel import find_parallel
 from dfc.lower.schedule.turns import take_turns
 from dfc.lower.schedule.unallocated import (
     UnallocatedCheck,
@@ -76,13 +77,16 @@ class Scheduled:
     entries: tuple[ScheduledEntry, ...]
 
 
-def schedule(fused: Fused) -> Scheduled:
-    """The steps of a program."""
+def schedule(fused: Fused, *, forms: Collection[str] = ()) -> Scheduled:
+    """The steps of a program; for a target that takes the form `parallel` with branches that may run at the same
+    time."""
     signatures = [signature(each.entry) for each in fused.entries]
     tables = replace(fused.tables, sites=[], signatures=signatures)
     entries: list[ScheduledEntry] = []
     for each in fused.entries:
         steps = order(_Scheduler(tables).block(each.block))
+        if PARALLEL in forms:
+            steps = find_parallel(tables, steps)
         entries.append(_entry(each, steps))
     locked = lock(tables, [each.steps for each in entries])
     in_turn = [take_turns(tables, each.entry, steps) for each, steps in zip(entries, locked, strict=True)]

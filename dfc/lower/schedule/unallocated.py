@@ -80,6 +80,16 @@ class UnallocatedHostCall:
     outputs: tuple[BufferView, ...]
 
 
+@dataclass(slots=True)
+class UnallocatedParallel:
+    """Branches that may run at the same time (`dfc.kernels.program.Parallel`)."""
+
+    branches: list[list[UnallocatedStep]]
+    costs: tuple[int, ...]
+    work: Dim
+    most: int
+
+
 UnallocatedStep = (
     UnallocatedLaunch
     | UnallocatedCopy
@@ -87,6 +97,7 @@ UnallocatedStep = (
     | UnallocatedWhile
     | UnallocatedFor
     | UnallocatedLocked
+    | UnallocatedParallel
     | UnallocatedCheck
     | UnallocatedMeasure
     | UnallocatedHostCall
@@ -102,6 +113,8 @@ def inner_blocks(step: UnallocatedStep) -> Sequence[list[UnallocatedStep]]:
             return (step.condition, step.body)
         case UnallocatedFor() | UnallocatedLocked():
             return (step.body,)
+        case UnallocatedParallel():
+            return step.branches
         case _:
             return ()
 
@@ -135,5 +148,5 @@ def own_views(step: UnallocatedStep) -> tuple[BufferView, ...]:
             return (step.source, step.target)
         case UnallocatedHostCall():
             return (*step.inputs, *step.outputs)
-        case UnallocatedLocked():
+        case UnallocatedLocked() | UnallocatedParallel():
             return ()

@@ -12,7 +12,7 @@ from dfc.ir.dtypes import F32, F64
 from dfc.ir.types import tensor
 from dfc.kernels.form import LoopKernel
 from dfc.kernels.program import BufferRole, EntryProgram, Launch
-from dfc.lower.buffers.liveness import Life
+from dfc.lower.buffers.liveness import Life, Lifetimes
 from dfc.lower.buffers.slots import byte_size, plan
 from dfc.lower.program import lower_graph
 from dfc.lower.storage import Storage
@@ -37,7 +37,7 @@ def arena(entry: EntryProgram) -> list[str]:
 
 def test_dead_memory_is_used_again():
     a, b, c = storage("a", 100), storage("b", 100), storage("c", 100)
-    made = plan({a: Life(0, 1, ()), b: Life(1, 2, ()), c: Life(2, 3, ())}, {})
+    made = plan(Lifetimes({a: Life(0, 1, ()), b: Life(1, 2, ()), c: Life(2, 3, ())}), {})
     assert made.offsets[a] == made.offsets[c] != made.offsets[b]
     assert made.size == dim(2 * 448)
     assert made.largest_live == dim(800)
@@ -46,7 +46,7 @@ def test_dead_memory_is_used_again():
 
 def test_slots_are_as_large_as_their_largest_member():
     a, b = storage("a", B), storage("b", B, 10)
-    made = plan({a: Life(0, 0, ()), b: Life(1, 1, ())}, {})
+    made = plan(Lifetimes({a: Life(0, 0, ()), b: Life(1, 1, ())}), {})
     assert made.offsets[a] == made.offsets[b] == dim(0)
     for batch in (0, 1, 7, 1000):
         assert made.size.evaluate({B: batch}) == -(-40 * batch // 64) * 64
@@ -54,13 +54,13 @@ def test_slots_are_as_large_as_their_largest_member():
 
 def test_the_same_size_is_preferred():
     small, large, again = storage("s", 16), storage("l", 1000), storage("t", 16)
-    made = plan({small: Life(0, 0, ()), large: Life(0, 0, ()), again: Life(1, 1, ())}, {})
+    made = plan(Lifetimes({small: Life(0, 0, ()), large: Life(0, 0, ()), again: Life(1, 1, ())}), {})
     assert made.offsets[again] == made.offsets[small]
 
 
 def test_something_small_keeps_nothing_large_from_its_slot():
     first, small, second = storage("first", 1024), storage("small", 16), storage("second", 1024)
-    arena = plan({first: Life(0, 0, ()), small: Life(1, 9, ()), second: Life(2, 2, ())}, {})
+    arena = plan(Lifetimes({first: Life(0, 0, ()), small: Life(1, 9, ()), second: Life(2, 2, ())}), {})
     assert arena.offsets[first] == arena.offsets[second]
     assert arena.size == arena.largest_live == dim(4096 + 64)
 
@@ -73,7 +73,7 @@ def test_what_lives_at_one_time_lies_apart(seed: int):
         first = int(random.integers(40))
         shape = (B, int(random.integers(1, 9))) if number % 3 else (int(random.integers(1, 3000)),)
         lives[storage(f"s{number}", *shape)] = Life(first, first + int(random.integers(6)), ())
-    arena = plan(lives, {})
+    arena = plan(Lifetimes(lives), {})
     for batch in (1, 64, 1000):
         sizes = {B: batch}
         spans = {s: (start.evaluate(sizes), byte_size(s).evaluate(sizes)) for s, start in arena.offsets.items()}
@@ -87,7 +87,7 @@ def test_what_lives_at_one_time_lies_apart(seed: int):
 
 def test_offsets_are_aligned_formulas():
     a, b = storage("a", B), storage("b", 3)
-    made = plan({a: Life(0, 1, ()), b: Life(0, 1, ())}, {})
+    made = plan(Lifetimes({a: Life(0, 1, ()), b: Life(0, 1, ())}), {})
     assert {made.offsets[a], made.offsets[b]} <= {dim(0), ceil_divide(dim(B) * 4, dim(64)) * 64, dim(64)}
     assert made.size == ceil_divide(dim(B) * 4, dim(64)) * 64 + 64
 

@@ -10,7 +10,7 @@ from dfc.bundle.target import CodeImage, Lowered
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.options import TargetOptions, unknown_variant
 from dfc.kernels.form import ROUTINE, ROW_BLOCKS, Kernel
-from dfc.kernels.program import Program
+from dfc.kernels.program import PARALLEL, Program
 from dfc_driver_cpu.context import ABI_VERSION
 from dfc_runtime.errors import UnsupportedError
 from dfc_target_cpu.entries.program import LAUNCH, LoweredText, containers_of, lower_program
@@ -26,7 +26,7 @@ class CpuTarget:
     """The compile half of the target `cpu`."""
 
     name = "cpu"
-    forms = frozenset({ROW_BLOCKS, ROUTINE})
+    forms = frozenset({ROW_BLOCKS, ROUTINE, PARALLEL})
 
     def lower(self, program: Program, options: TargetOptions) -> Lowered:
         """Machine code for every entry."""

@@ -5,7 +5,7 @@ entry, and `runner_<i>_0` for those that are runners; `dfc_worker` and `dfc_stop
 queues, what closes them, stops runners, and holds a lock.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import ResourceKind
@@ -13,17 +13,19 @@ from dfc.kernels.access import written_operands
 from dfc.kernels.contractions import as_product, kernel_faults
 from dfc.kernels.errors import CodeGenerationError
 from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel
-from dfc.kernels.program import Program, lock_order
+from dfc.kernels.program import Launch, Parallel, Program, lock_order, walk
 from dfc.kernels.programs.interruption import Polling, plan_polling
 from dfc.kernels.programs.outline import AnyStep, EntryLayout, Outlined, frame_words, lay_out, outlined_in
 from dfc_target_cpu.elementwise.kernels import lower_loop_plan
 from dfc_target_cpu.elementwise.loop_schedule import plan_loops
 from dfc_target_cpu.elementwise.whole import is_whole, lower_whole_kernel
+from dfc_target_cpu.entries.branches import Strands
 from dfc_target_cpu.entries.frames import Lowering
 from dfc_target_cpu.entries.locks import lock_entries
 from dfc_target_cpu.entries.queues import close
 from dfc_target_cpu.entries.runners import runner_loop, stop
-from dfc_target_cpu.entries.steps import EntryScope, Launchable, StepCode
+from dfc_target_cpu.entries.scope import EntryScope, Launchable
+from dfc_target_cpu.entries.steps import StepCode
 from dfc_target_cpu.entries.threads import stop_entry, worker_entry
 from dfc_target_cpu.llvm.text import ModuleText
 from dfc_target_cpu.machine import Machine
@@ -56,9 +58,13 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     module = ModuleText(machine.triple, has_parts=True)
     layouts = [lay_out(entry) for entry in program.entries]
     planned = planned_windows(program.kernels, machine)
+    direct = {kernel for kernel, _, _ in planned}
     spill = aligned(max((layout.spill_bytes for layout in layouts), default=0))
     packed = max((packed_bytes(plan, element) for _, plan, element in planned), default=0)
     lowering = Lowering.of(module, machine, spill, packed)
+    others = [kernel for kernel in program.kernels if kernel not in direct]
+    windows = (windows_workspace_bytes(kernel, plan, element, machine) for kernel, plan, element in planned)
+    strands = _strands(program, direct, lowering.spill_bytes, max((workspace_bytes(others, machine), *windows)))
     kernels = KernelTexts(lowering)
     launchables = [kernels.lower(kernel) for kernel in program.kernels]
     resources = {name: number for number, name in enumerate(program.resources)}
@@ -67,23 +73,30 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     polling = [plan_polling(program, number, layout.steps) for number, layout in enumerate(layouts)]
     for number, (entry, layout) in enumerate(zip(program.entries, layouts, strict=True)):
         shared = (lowering, program, entry, number, launchables, resources, containers, constant_offsets)
-        scope = EntryScope(*shared, layout.spilled, polling[number])
+        scope = EntryScope(*shared, layout.spilled, polling[number], strands)
         symbols.append(lower_entry(scope, layout))
         if is_runner(program, number):
             symbols.append(runner_loop(module, machine, f"runner_{number}_0", symbols[-1]))
     if any(resource.kind is ResourceKind.QUEUE for resource in program.resources.values()):
         symbols += [close(module, machine), stop(module, machine), *lock_entries(module, machine)]
     symbols += [worker_entry(module, machine), stop_entry(module, machine)]
-    direct = {kernel for kernel, _, _ in planned}
-    others = [kernel for kernel in program.kernels if kernel not in direct]
     elements = product_elements(others)
     routines = sorted({kernel.name for kernel in others if isinstance(kernel, RoutineKernel)})
     plain = [*([gemm_library(machine, elements)] if elements else []), *libraries(machine, planned)]
-    windows = (windows_workspace_bytes(kernel, plan, element, machine) for kernel, plan, element in planned)
-    workspace = max((workspace_bytes(others, machine), *windows))
     texts, launches = [module.text(), *kernels.launches], list(kernels.launches.values())
     texts += [routine_library(machine, name) for name in routines]
-    return LoweredText(texts, launches, plain, symbols, lowering.spill_bytes, workspace, polling)
+    return LoweredText(texts, launches, plain, symbols, lowering.spill_bytes, strands.bytes, polling)
+
+
+def _strands(program: Program, direct: Container[Kernel], spill: int, workspace: int) -> Strands:
+    """The scratch memory of each part, which is that of a whole branch where some run at the same time. What all parts
+    of a kernel share (packed filters) lies before their workspaces, for each branch anew if one launches such a
+    kernel."""
+    branches = [step for entry in program.entries for step in walk(entry.steps) if isinstance(step, Parallel)]
+    launched = {each.kernel for each in walk(branches) if isinstance(each, Launch)}
+    if not any(program.kernels[number] in direct for number in launched):
+        return Strands(0, workspace)
+    return Strands(spill, aligned(spill + workspace))
 
 
 def is_runner(program: Program, number: int) -> bool:
@@ -173,9 +186,12 @@ def _lower_outlined(scope: EntryScope, steps: Sequence[AnyStep]) -> None:
     while pending:
         one = pending.pop()
         order.append(one)
-        pending.extend(outlined_in(one.steps))
+        inner = outlined_in(one.steps)
+        for each in inner:
+            each.in_branch = each.in_branch or one.in_branch
+        pending.extend(inner)
     for one in reversed(order):
         words = frame_words(one.steps, scope.program.sites)
-        code = StepCode(scope, f"steps_{scope.number}", "internal", words)
+        code = StepCode(scope, f"steps_{scope.number}", "internal", words, in_branch=one.in_branch)
         code.steps(one.steps)
         one.function = code.finish()

@@ -5,9 +5,8 @@ life stays in one function are machine registers (stack slots that LLVM promotes
 with a result other than 0.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim, Symbol, dim, product
 from dfc.kernels.form import Operand
 from dfc.kernels.program import (
@@ -15,18 +14,16 @@ from dfc.kernels.program import (
     BufferRole,
     Check,
     Copy,
-    EntryProgram,
     For,
     HostCall,
     If,
     Launch,
     Locked,
     Measure,
-    Program,
+    Parallel,
     Step,
     While,
 )
-from dfc.kernels.programs.interruption import Polling
 from dfc.kernels.programs.outline import Outlined
 from dfc_driver_cpu.context import Context, offset_of
 from dfc_runtime.formats.manifest import NATIVE_KINDS
@@ -34,53 +31,32 @@ from dfc_target_cpu.elementwise.accesses import EmissionSite
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan
 from dfc_target_cpu.elementwise.stages import LoopCode
 from dfc_target_cpu.elementwise.types import is_signed, memory_type
-from dfc_target_cpu.entries.context_code import field_address, load_field, poll_now
+from dfc_target_cpu.entries.branches import RECORD, ParallelCode, call_of, is_vain
+from dfc_target_cpu.entries.context_code import field_address, load_field, poll_now, poll_part
 from dfc_target_cpu.entries.dims import DimCode, finish_prologue
 from dfc_target_cpu.entries.faults import report_if
-from dfc_target_cpu.entries.frames import Lowering
 from dfc_target_cpu.entries.locks import give, take
 from dfc_target_cpu.entries.native_calls import NativeCall
 from dfc_target_cpu.entries.queues import release
+from dfc_target_cpu.entries.scope import EntryScope, Launchable
 from dfc_target_cpu.llvm.text import Parameter, Value
 from dfc_target_cpu.llvm.values import constant, i64
 
 ENTRY = (Parameter("ptr", "context"), Parameter("ptr", "slots"))
 
 
-@dataclass(frozen=True, slots=True)
-class Launchable:
-    """How a kernel is run: by calling `function` with a frame, or written out where it is launched (`inline`)."""
-
-    function: str
-    inline: LoopPlan | None
-    faults: bool
-    written: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True)
-class EntryScope:
-    """What all native functions of one entry share."""
-
-    lowering: Lowering
-    program: Program
-    entry: EntryProgram
-    number: int
-    launchables: Sequence[Launchable]
-    resources: Mapping[str, int]
-    containers: Sequence[str]
-    constant_offsets: Sequence[int]
-    spilled: Mapping[int, int]  # registers that live in memory: buffer -> offset in the scratch memory
-    polling: Polling
-
-
 class StepCode:
-    """One native function: `i64 (ptr context, ptr slots)`."""
+    """One native function: `i64 (ptr context, ptr slots)`; of steps in a branch, with its record behind."""
 
-    def __init__(self, scope: EntryScope, hint: str, linkage: str, frame_words: int) -> None:
+    def __init__(
+        self, scope: EntryScope, hint: str, linkage: str, frame_words: int, *, in_branch: bool = False
+    ) -> None:
         self.scope = scope
         self._frame_words = frame_words
-        self.f = scope.lowering.module.function(hint, "i64", ENTRY, linkage=linkage)
-        self.context, self.slots = self.f.arguments
+        formals = (*ENTRY, RECORD) if in_branch else ENTRY
+        self.f = scope.lowering.module.function(hint, "i64", formals, linkage=linkage)
+        self.context, self.slots = self.f.arguments[:2]
+        self._record = self.f.arguments[2] if in_branch else None
         self._measured = {symbol: number for number, (symbol, _) in enumerate(scope.entry.measured)}
         self.dims = DimCode(self.f, self._size, measured=frozenset(self._measured))
         self._addresses: dict[int, Value] = {}
@@ -156,8 +132,9 @@ class StepCode:
         if memory not in self._bases:
             entry = self.scope.entry
             last = len(entry.arguments) + len(entry.results) + len(entry.dims)
+            context = self.context if self._record is None else call_of(self.f, self._record)
             is_arena = memory == "arena"
-            field = self.f.load("ptr", self._slot(last)) if is_arena else load_field(self.f, self.context, memory)
+            field = self.f.load("ptr", self._slot(last)) if is_arena else load_field(self.f, context, memory)
             self._bases[memory] = field
         return self._bases[memory]
 
@@ -186,6 +163,7 @@ class StepCode:
             Measure: self._measure,
             HostCall: self._host_call,
             Outlined: self._outlined,
+            Parallel: self._parallel,
         }
         for step in steps:
             if id(step) == self.scope.polling.first_silent:
@@ -194,14 +172,28 @@ class StepCode:
 
     def _poll(self) -> None:
         """Leaves the call if it is to stop. A load and a branch; the run side sets the flag now and then."""
-        f = self.f
-        attention = f.atomic_load("i64", field_address(f, Context, self.context, "attention"), "monotonic")
+        f, module = self.f, self.scope.lowering.module
+        context = self.context if self._record is None else call_of(f, self._record)
+        attention = f.atomic_load("i64", field_address(f, Context, context, "attention"), "monotonic")
         with f.when(f.icmp("ne", attention, i64(0)), "asked"):
-            stops = f.call(poll_now(self.scope.lowering.module), "i64", [self.context])
+            ask = poll_now(module) if self._record is None else poll_part(module)
+            stops = f.call(ask, "i64", [context])
             self._leave_if(f.icmp("ne", stops, i64(0)))
+        if self._record is not None:
+            self._leave_if(is_vain(f, self._record))
 
     def _outlined(self, step: Outlined) -> None:
-        failed = self.f.call(step.function, "i64", [self.context, self.slots])
+        record = [] if self._record is None else [self._record]
+        failed = self.f.call(step.function, "i64", [self.context, self.slots, *record])
+        self._leave_if(self.f.icmp("ne", failed, i64(0)))
+
+    def _parallel(self, step: Parallel) -> None:
+        """The threads that a kernel takes are for whole branches, unless kernels are large at the sizes of the call."""
+        low = self.scope.lowering
+        branches = [one.function for branch in step.branches for one in branch if isinstance(one, Outlined)]
+        code = ParallelCode(low.module, low.machine, branches, step.costs, self.scope.strands)
+        apart = self.f.icmp("sle", self.dims.value(step.work), i64(step.most))
+        failed = self.f.call(code.build(), "i64", [self.context, self.slots, apart])
         self._leave_if(self.f.icmp("ne", failed, i64(0)))
 
     def _leave_if(self, condition: Value) -> None:

@@ -28,6 +28,9 @@ MOST_PARTS = 0xFFFF
 
 _WORKER_SPINS = 3000
 _CALLER_SPINS = 20000
+_NAP = (0, 50_000_000)
+"""How long a caller sleeps at most, seconds and nanoseconds: then it looks whether its call is to stop, for parts that
+are loops."""
 _GET_PROCESSOR_NUMBER = {"x86_64": 309, "aarch64": 168}
 _SET_AFFINITY_NUMBER = {"x86_64": 203, "aarch64": 122}
 
@@ -76,9 +79,9 @@ class _PoolCode:
     def pause(self, f: FunctionText) -> None:
         futexes.pause(self.module, f, self.machine)
 
-    def sleep(self, f: FunctionText, pool: Value, field: str, seen: Value) -> None:
+    def sleep(self, f: FunctionText, pool: Value, field: str, seen: Value, limit: Value = NULL) -> None:
         """Sleeps while the field has the value seen (i64); of a 64-bit field, its upper half."""
-        futexes.sleep(f, self.machine, *self._word(f, pool, field), seen)
+        futexes.sleep(f, self.machine, *self._word(f, pool, field), seen, limit)
 
     def call_system(self, f: FunctionText, pool: Value, numbers: Mapping[str, int], operands: str) -> None:
         """A call whose failure changes nothing."""
@@ -246,8 +249,13 @@ class _PoolRun(_PoolCode):
         self.store(f, pool, "caller_sleeps", i32(1), "seq_cst")
         done = self.load(f, pool, "done", "seq_cst")
         with f.when(f.icmp("slt", done, parts), "doze"):
-            self.sleep(f, pool, "done", f.cast("zext", done, "i64"))
+            nap = self.module.table("i64", _NAP, hint="nap")
+            self.sleep(f, pool, "done", f.cast("zext", done, "i64"), nap)
         self.store(f, pool, "caller_sleeps", i32(0), "seq_cst")
+        go_on = f.label("look.again")
+        asked_to_leave(self.module, f, f.arguments[0], go_on)
+        f.branch(go_on)
+        f.begin(go_on)
 
     def _run_all(self, f: FunctionText) -> None:
         context, function, frame, parts = f.arguments
