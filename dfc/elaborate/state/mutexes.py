@@ -105,13 +105,13 @@ def _unbalanced(block: Block, outside: dict[str, Node]) -> Iterator[Diagnostic]:
 def _held(name: str, node: Node, first: Node) -> Diagnostic:
     title = f"`{name}` is held here already: this would wait for ever"
     secondary = [(first.span, "it was acquired here")]
-    return error("E0705", title, node.span, secondary=secondary, helps=(f"write `{name}.release()` in between",))
+    return error("E0705", title, node.span, secondary=secondary, helps=(f"give it back in between: `{name}.release()`",))
 
 
 def _not_held(name: str, node: Node, outside: Node | None) -> Diagnostic:
     if outside is None:
         title = f"`{name}` is not held here"
-        return error("E0705", title, node.span, helps=(f"write `{name}.acquire()` above, in the same block",))
+        return error("E0705", title, node.span, helps=(f"acquire it above, in the same block: `{name}.acquire()`",))
     title = f"`{name}` may be held behind this branch or loop, and may be not"
     secondary = [(outside.span, "it was acquired here")]
     return error("E0705", title, node.span, secondary=secondary, helps=("release it in the block that acquired it",))
@@ -119,5 +119,5 @@ def _not_held(name: str, node: Node, outside: Node | None) -> Diagnostic:
 
 def _kept(name: str, node: Node) -> Diagnostic:
     title = f"`{name}` is never released: the next one to acquire it would wait for ever"
-    helps = (f"write `{name}.release()` below, in the same block",)
+    helps = (f"give it back below, in the same block: `{name}.release()`",)
     return error("E0705", title, node.span, "acquired here", helps=helps)
