@@ -105,7 +105,9 @@ def _unbalanced(block: Block, outside: dict[str, Node]) -> Iterator[Diagnostic]:
 def _held(name: str, node: Node, first: Node) -> Diagnostic:
     title = f"`{name}` is held here already: this would wait for ever"
     secondary = [(first.span, "it was acquired here")]
-    return error("E0705", title, node.span, secondary=secondary, helps=(f"give it back in between: `{name}.release()`",))
+    return error(
+        "E0705", title, node.span, secondary=secondary, helps=(f"give it back in between: `{name}.release()`",)
+    )
 
 
 def _not_held(name: str, node: Node, outside: Node | None) -> Diagnostic:
