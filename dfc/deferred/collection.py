@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Lock
 
 
 @contextmanager
@@ -17,6 +18,42 @@ def uncollected() -> Generator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+MANY = 50_000
+"""New objects between two looks for garbage while a program is compiled."""
+
+
+class _Seldom:
+    """How many compilations of this process look seldom for garbage, and how often it was looked for before."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.count = 0
+        self.before = gc.get_threshold()
+
+
+_SELDOM = _Seldom()
+
+
+@contextmanager
+def seldom_collected() -> Generator[None]:
+    """For the passes: most of what they make is needed, or freed at once because no ring holds it. Looking for rings
+    after every 700 new objects takes up to a tenth of a compilation. Old graphs are rings, so they are still looked
+    for. Threads may be in here together: the last one that leaves puts back what was set."""
+    with _SELDOM.lock:
+        if _SELDOM.count == 0:
+            _SELDOM.before = gc.get_threshold()
+            first, *others = _SELDOM.before
+            gc.set_threshold(max(MANY, first) if first else 0, *others)
+        _SELDOM.count += 1
+    try:
+        yield
+    finally:
+        with _SELDOM.lock:
+            _SELDOM.count -= 1
+            if _SELDOM.count == 0:
+                gc.set_threshold(*_SELDOM.before)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from dfc.bundle.target import kernel_schedule, preparing
 from dfc.bundle.writing import Bundle
+from dfc.deferred.collection import seldom_collected
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic
 from dfc.diagnostics.source import SourceFile
@@ -116,11 +117,12 @@ def compile_source(
 ) -> Bundle:
     """The bundle of a program that was read already; with a deployment file, one for many ranks, placed by measured
     costs if there is a profile."""
-    if deploy is None and options.target != CompileOptions().target:  # the usual one has nothing to get ready
-        identity = "\n".join((source.text, repr(options.settings), str(options.check_finite)))
-        with preparing(options.target, identity, options.target_options):
-            return _compiled(source, options, None, None)
-    return _compiled(source, options, deploy, profile)
+    with seldom_collected():
+        if deploy is None and options.target != CompileOptions().target:  # the usual one has nothing to get ready
+            identity = "\n".join((source.text, repr(options.settings), str(options.check_finite)))
+            with preparing(options.target, identity, options.target_options):
+                return _compiled(source, options, None, None)
+        return _compiled(source, options, deploy, profile)
 
 
 def _compiled(

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from dfc.deferred.collection import importing, uncollected
+from dfc.deferred.collection import importing, seldom_collected, uncollected
 
 
 def test_nothing_is_collected_inside_and_all_is_as_it_was_afterwards() -> None:
@@ -51,3 +51,25 @@ def test_a_command_ends_without_a_collection() -> None:
     version, left = ended.stdout.splitlines()
     assert version.startswith("dfc ")
     assert int(left) < 1000, "what a collection at the end would look at"
+
+
+def test_garbage_is_looked_for_seldom_until_the_last_of_several_has_left() -> None:
+    before = gc.get_threshold()
+    first, second = seldom_collected(), seldom_collected()
+    first.__enter__()
+    second.__enter__()
+    assert gc.get_threshold()[0] >= 50_000
+    first.__exit__(None, None, None)  # as threads may: not the other way round
+    assert gc.get_threshold()[0] >= 50_000
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == before
+
+
+def test_a_process_that_never_looks_for_garbage_does_not_begin_to() -> None:
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(0)
+        with seldom_collected():
+            assert gc.get_threshold()[0] == 0
+    finally:
+        gc.set_threshold(*before)
