@@ -99,9 +99,15 @@ def _open(block: Block, values: dict[Value, Value], rewriting: Pass) -> _Frame:
 
 
 def _visit(frame: _Frame, node: Node, values: dict[Value, Value], rewriting: Pass) -> None:
-    operands = tuple([values.get(value, value) for value in node.operands])
+    operands = node.operands
+    if values and not values.keys().isdisjoint(operands):
+        operands = tuple([values.get(value, value) for value in operands])
     site = RewriteSite(node, operands, tuple(frame.regions), frame.output)
     results = rewriting.visit(site)
+    frame.position += 1
+    if results is None and operands is node.operands and not node.regions:  # most nodes of most passes
+        frame.output.append(node)
+        return
     if results is None:
         kept = site.kept()
         frame.output.append(kept)
@@ -110,8 +116,8 @@ def _visit(frame: _Frame, node: Node, values: dict[Value, Value], rewriting: Pas
     for old, new in zip(node.results, results, strict=True):
         if old is not new:
             values[old] = new
-    frame.position += 1
-    frame.regions = []
+    if frame.regions:
+        frame.regions = []
 
 
 def _finished(frame: _Frame, values: Mapping[Value, Value]) -> Block:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import cast
 
 from dfc.ir.dims import Dim, Symbol
@@ -22,8 +23,14 @@ def parts(thing: object) -> Iterator[object]:
         yield current
         if isinstance(current, tuple):
             pending.extend(cast(tuple[object, ...], current))
-        elif is_dataclass(current) and not isinstance(current, (type, Dim)):
-            pending.extend(getattr(current, field.name) for field in fields(current))
+        else:
+            pending.extend([getattr(current, name) for name in _field_names(type(current))])
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    """The fields of a record, but for sizes, which are parts; found out once for a class, as it takes long."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) and not issubclass(kind, Dim) else ()
 
 
 def symbols_of(thing: object) -> frozenset[Symbol]:

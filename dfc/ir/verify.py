@@ -28,7 +28,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir import walk
 from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import Symbol
-from dfc.ir.graph import Block, DimCheck, Entry, Graph, Node, Resource, Value
+from dfc.ir.graph import NO_ATTRIBUTES, Block, DimCheck, Entry, Graph, Node, Resource, Value
 from dfc.ir.measured import measured, measured_in
 from dfc.ir.symbols import generic_in, symbols_of
 from dfc.ir.types import TokenType, Type
@@ -306,6 +306,8 @@ class _Checker:
                 self._report(9, node, f"unknown size `{symbol}` in `{thing}`")
 
     def _attributes(self, node: Node) -> None:
+        if node.attributes is NO_ATTRIBUTES:
+            return
         if generic_in(node.attributes):
             self._report(8, node, f"generic element type in `{node.attributes}`")
         self._unknown(node, symbols_of(node.attributes), node.attributes)
@@ -325,6 +327,8 @@ def _idle(blocks: Sequence[Block]) -> list[str]:
 def _token_order(values: Sequence[Value]) -> str | None:
     """What is wrong with the tokens among parameters, operands, results or outputs; None if nothing."""
     names = _resources(values)
+    if not names:
+        return None
     if any(value.is_token for value in values[: len(values) - len(names)]):
         return "tokens do not come last"
     if names != sorted(set(names)):

@@ -21,8 +21,11 @@ def register(record: OpRecord) -> OpRecord:
 
 def record(name: str) -> OpRecord:
     """The record of an op; KeyError if there is none."""
-    load_all()
-    return _as_record(table.RECORDS[name])
+    loaded = table.RECORDS.get(name)  # asked of each node by each pass
+    if loaded is None:
+        load_all()
+        loaded = table.RECORDS[name]
+    return _as_record(loaded)
 
 
 def find(name: str) -> OpRecord | None:

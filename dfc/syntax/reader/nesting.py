@@ -9,7 +9,7 @@ from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.source import SourceFile
 from dfc.syntax.reader.language import NESTING_LIMIT
 from dfc.syntax.reader.tokens import Token
-from dfc.syntax.tree.tree import Expression, Module, Node, spine, walk
+from dfc.syntax.tree.tree import Expression, Module, Node, children, spine
 
 CHAIN_LIMIT = 10_000
 OPENERS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
@@ -43,14 +43,17 @@ def too_deep(file: SourceFile, token: Token) -> Diagnostic:
 def check_chains(module: Module) -> Iterator[Diagnostic]:
     """Refuses expressions of more operands than the phases behind the parser are made for."""
     for item in module.items:
-        if item.span.end - item.span.start <= CHAIN_LIMIT:
-            continue  # too short a text to hold a chain that long
         yield from _long_chains(item)
 
 
 def _long_chains(item: Node) -> Iterator[Diagnostic]:
     inside: set[int] = set()
-    for node in walk(item):
+    waiting = [item]
+    while waiting:
+        node = waiting.pop()
+        if node.span.end - node.span.start <= CHAIN_LIMIT:
+            continue  # too short a text to hold a chain that long
+        waiting.extend(reversed(tuple(children(node))))
         if id(node) in inside or not isinstance(node, EXPRESSIONS):
             continue
         chain = spine(cast(Expression, node))
