@@ -13,9 +13,9 @@ from dfc.kernels.access import written_operands
 from dfc.kernels.contractions import as_product, kernel_faults
 from dfc.kernels.errors import CodeGenerationError
 from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel
-from dfc.kernels.program import Launch, Parallel, Program, lock_order, walk
+from dfc.kernels.program import For, Launch, Parallel, Program, While, lock_order, walk
 from dfc.kernels.programs.interruption import Polling, plan_polling
-from dfc.kernels.programs.outline import AnyStep, EntryLayout, Outlined, frame_words, lay_out, outlined_in
+from dfc.kernels.programs.outline import AnyStep, EntryLayout, Outlined, direct_steps, frame_words, lay_out, outlined_in
 from dfc_target_cpu.elementwise.kernels import lower_loop_plan
 from dfc_target_cpu.elementwise.loop_schedule import plan_loops
 from dfc_target_cpu.elementwise.whole import is_whole, lower_whole_kernel
@@ -169,6 +169,22 @@ LAUNCH = "run_0"
 """How each module of a kernel calls the function that launches it."""
 
 
+AS_WRITTEN = "noinline nounwind optnone"
+"""What tells LLVM to write a function out as it stands."""
+MANY_LAUNCHES = 48
+"""Launches in a function from which on LLVM does nothing for it but write it out. Where there are so many, a call
+takes long beside the two nanoseconds that each launch takes longer, and LLVM takes most of a second for thousands."""
+
+
+def _only_launches(scope: EntryScope, steps: Sequence[AnyStep]) -> bool:
+    """Whether steps are many launches, none in a loop of their own, and hold no scalar code, which has to be fast."""
+    direct = list(direct_steps(steps))
+    launches = [step for step in direct if isinstance(step, Launch)]
+    if len(launches) < MANY_LAUNCHES or any(isinstance(step, For | While) for step in direct):
+        return False
+    return all(scope.launchables[step.kernel].inline is None for step in launches)
+
+
 def lower_entry(scope: EntryScope, layout: EntryLayout) -> str:
     """The native function of one entry; its name."""
     steps = layout.steps
@@ -192,6 +208,7 @@ def _lower_outlined(scope: EntryScope, steps: Sequence[AnyStep]) -> None:
         pending.extend(inner)
     for one in reversed(order):
         words = frame_words(one.steps, scope.program.sites)
-        code = StepCode(scope, f"steps_{scope.number}", "internal", words, in_branch=one.in_branch)
+        attributes = AS_WRITTEN if _only_launches(scope, one.steps) else "nounwind"
+        code = StepCode(scope, f"steps_{scope.number}", "internal", words, attributes, in_branch=one.in_branch)
         code.steps(one.steps)
         one.function = code.finish()

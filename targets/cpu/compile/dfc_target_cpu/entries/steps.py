@@ -49,12 +49,19 @@ class StepCode:
     """One native function: `i64 (ptr context, ptr slots)`; of steps in a branch, with its record behind."""
 
     def __init__(
-        self, scope: EntryScope, hint: str, linkage: str, frame_words: int, *, in_branch: bool = False
+        self,
+        scope: EntryScope,
+        hint: str,
+        linkage: str,
+        frame_words: int,
+        attributes: str = "nounwind",
+        *,
+        in_branch: bool = False,
     ) -> None:
         self.scope = scope
         self._frame_words = frame_words
         formals = (*ENTRY, RECORD) if in_branch else ENTRY
-        self.f = scope.lowering.module.function(hint, "i64", formals, linkage=linkage)
+        self.f = scope.lowering.module.function(hint, "i64", formals, linkage=linkage, attributes=attributes)
         self.context, self.slots = self.f.arguments[:2]
         self._record = self.f.arguments[2] if in_branch else None
         self._measured = {symbol: number for number, (symbol, _) in enumerate(scope.entry.measured)}
