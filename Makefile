@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tests start some thousand processes; without compiled modules each of these would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
+# Of what is installed, pip compiles nothing: a few of its ten thousand modules are ever imported, and compiled then.
 # Where PYTHONDONTWRITEBYTECODE is set, every command would translate the modules that it imports anew: half a second.
 TRANSLATE := $(BIN)/python -m compileall -q dfc runtime targets
 
@@ -15,7 +16,7 @@ help:  ## Show the targets
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,demo]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test,demo]'
 	@$(TRANSLATE)
 	@touch $@
 
