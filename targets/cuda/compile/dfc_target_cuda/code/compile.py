@@ -82,7 +82,14 @@ SOURCES = (
 )
 """Of this package, what decides on the PTX of a text."""
 
-COMPILER_SOURCES = ("deferred/dataclasses.py", "ir/dims.py", "ir/dtypes.py", "kernels/*.py", "lower/legalise/*.py")
+COMPILER_SOURCES = (
+    "deferred/dataclasses.py",
+    "ir/dims.py",
+    "ir/dtypes.py",
+    "kernels/*.py",
+    "kernels/functions/*.py",
+    "lower/legalise/*.py",
+)
 """Of the package `dfc`, what the functions that texts call are made of."""
 
 

@@ -56,22 +56,15 @@ print(*sorted(n for n in sys.modules if n.startswith(('dfc.', 'dfc_target_cuda.'
     package, compiler = Path(compiling.__file__).parents[1], Path(dfc.__file__).parent
     own = _matching(package, compiling.SOURCES)
     loaded = {_file(package, name) for name in told if name.startswith("dfc_target_cuda.")}
-    carriers = {
-        "code.py",
-        "kernels.py",
-        "compiler_process.py",
-        "forks.py",
-        "fragments.py",
-        "prelude.py",
-    }
-    assert {path.name for path in loaded - own} == carriers
+    carriers = {f"{name}/__init__.py" for name in ("code", "kernels", "kernels/prelude")}
+    carriers |= {f"code/{name}.py" for name in ("compiler_process", "forks", "fragments")}
+    assert {str(path.relative_to(package)) for path in loaded - own} == carriers
     assert own - loaded == set(), "a file that does not matter"
     shared = {_file(compiler, name) for name in told if name.startswith("dfc.")}
     others = {str(path.relative_to(compiler)) for path in shared - _matching(compiler, compiling.COMPILER_SOURCES)}
-    packages = {"bundle.py", "deferred.py", "ir.py", "kernels.py", "lower.py", "lower/legalise.py", "version.py"}
-    launches = {"lower/threads.py", "lower/threads/schedule.py", "lower/threads/text.py"}
-    launches |= {"lower/threads/text/kernel_text.py"}
-    assert others == packages | launches | {"bundle/disk_cache.py"}, "and no code"
+    packages = {f"{name}/__init__.py" for name in ("bundle", "deferred", "ir", "lower", "lower/threads/text")}
+    launches = {"lower/threads/__init__.py", "lower/threads/schedule.py", "lower/threads/text/kernel_text.py"}
+    assert others == packages | launches | {"bundle/disk_cache.py", "version.py"}, "and no code"
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> set[Path]:
@@ -79,7 +72,8 @@ def _matching(folder: Path, patterns: Sequence[str]) -> set[Path]:
 
 
 def _file(folder: Path, module: str) -> Path:
-    return folder / f"{module.split('.', 1)[1].replace('.', '/')}.py"
+    path = folder / module.split(".", 1)[1].replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 CACHED = """
