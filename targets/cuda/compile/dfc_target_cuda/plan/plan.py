@@ -132,6 +132,8 @@ class _Entry:
                     planned.append(While(self._steps(step.condition), step.test, self._steps(step.body)))
                 case scheduled.For():
                     planned.append(For(step.index, step.start, step.stop, self._steps(step.body)))
+                case scheduled.Parallel():  # one after the other does the same
+                    planned += [each for branch in step.branches for each in self._steps(branch)]
                 case _:
                     planned.append(self._plain(step))
         return tuple(planned)
