@@ -30,6 +30,8 @@ style: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 
+# The checker runs on Node.js, which looks through all that is new each 16 MB: a fourteenth of its processor time.
+types: export NODE_OPTIONS := --max-semi-space-size=128
 types: $(STAMP)
 	$(BIN)/basedpyright --level error
 
