@@ -61,6 +61,8 @@ def missing_initial_value(situation: Situation) -> Diagnostic | None:
     previous, owner = situation.previous, _state_keyword(situation)
     if previous is None or owner is None or "EQUAL" not in situation.expected:
         return None
+    if situation.opener_kind in ("LPAR", "LSQB"):  # inside of the type: this `=` would be that of a named argument
+        return None
     if previous.type not in ("RSQB", "NAME", "RPAR") or situation.token.type in ("UPDATE", "COMPARE"):
         return None
     name = situation.tokens[owner + 1]
