@@ -8,6 +8,7 @@ from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType, DTypeVariable
 from dfc.ir.fields import Plain
 from dfc.ir.graph import DimCheck, Value
+from dfc.ir.queues import QueueForm
 from dfc.ir.types import TensorType, TextType, Type
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
@@ -57,3 +58,10 @@ def check_text(check: DimCheck) -> str:
 def listed(parts: list[str]) -> str:
     """The parts as results of a function: `a`, or `(a, b)`."""
     return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def queue_field(form: QueueForm, number: int) -> str:
+    """A field of a queue as it was declared."""
+    type_ = form.types[number]
+    sizes = ["?" if number in form.varying and not axis else str(size) for axis, size in enumerate(type_.shape)]
+    return f"{form.fields[number]}: {type_.dtype}" + (f"[{', '.join(sizes)}]" if sizes else "")

@@ -39,7 +39,7 @@ from dfc.ir.fields import encode
 from dfc.ir.graph import Block, Entry, Graph, Node, Resource, ResourceKind, Value
 from dfc.ir.measured import measured, measured_in
 from dfc.ir.names import NameSet, escape, identifier
-from dfc.ir.notation import check_text, listed, plain_text, quoted, type_text, typed
+from dfc.ir.notation import check_text, listed, plain_text, queue_field, quoted, type_text, typed
 from dfc.ir.queues import QueueForm
 from dfc.ir.regions import ForView, WhileView, for_view, if_view, while_view
 from dfc.ir.symbols import symbols_of
@@ -141,11 +141,13 @@ class _Printer:
             self._doc(resource.doc)
             self._write(f"var {name}: mutex = mutex(){settings}")
             return
-        fields = ", ".join(f"{field}: {type_text(type_)}" for field, type_ in zip(form.fields, form.types, strict=True))
+        fields = ", ".join(queue_field(form, number) for number in range(form.declared))
         self._doc(resource.doc)
         size = f"capacity = {form.capacity}, window = {form.window}"
         if form.key:
             size += f", by = {quoted(form.key)}"
+        if form.bounds:
+            size += f", bounds = [{', '.join(map(str, form.bounds))}]"
         self._write(f"queue {name}: ({fields}) = graph.queue_of({size}){settings}")
 
     def _resource(self, resource: Resource) -> None:

@@ -13,6 +13,7 @@ from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import BOOL, I64
 from dfc.ir.facts import Facts
 from dfc.ir.graph import Block, DimCheck, Node, Resource, Value
+from dfc.ir.queues import QueueForm
 from dfc.ir.types import TensorType, Type
 from dfc.ir.verify import Situation
 from dfc.ops import registry
@@ -191,7 +192,17 @@ def _check_queue(node: Node, resources: Resources) -> Iterator[str]:
         if bool(_tensors(node.operands)) != state.queue.is_shuffled:
             yield "takes draws if and only if its queue is shuffled"
     elif node.op == PUT:
-        yield from _compare("elements", _tensors(node.operands), state.queue.types)
+        yield from _compare("elements", _tensors(node.operands), _put_types(node, state.queue))
+
+
+def _put_types(node: Node, form: QueueForm) -> list[Type]:
+    """The types of an element whose fields have the lengths that they have."""
+    types: list[Type] = [*form.types]
+    operands = _tensors(node.operands)
+    for number in form.varying:
+        if number < len(operands) and operands[number].shape:
+            types[number] = form.types[number].with_shape((operands[number].shape[0], *form.types[number].shape[1:]))
+    return types
 
 
 def _check_mutex(node: Node, resources: Resources) -> Iterator[str]:

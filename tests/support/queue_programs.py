@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,9 +26,17 @@ def form(fields: Sequence[tuple[DType, tuple[int, ...]]], capacity: int, window:
     return QueueForm(tuple(f"f{i}" for i in range(len(types))), types, capacity, window, key)
 
 
+def bucket_form(fields: Sequence[tuple[DType, tuple[int, ...]]], capacity: int, bounds: Sequence[int]) -> QueueForm:
+    """A queue with buckets, whose fields of any shape vary in their first size; that one is given as 0."""
+    varying = tuple(number for number, (_, shape) in enumerate(fields) if shape)
+    sized = [(dtype, (bounds[-1], *shape[1:]) if shape else ()) for dtype, shape in fields]
+    plain = form([*sized, *[(I64, ())] * len(varying)], capacity)
+    return replace(plain, bounds=tuple(bounds), varying=varying)
+
+
 def queue_program(queue: QueueForm) -> Program:
-    """Entries `put`, `take` (of one), `many` (of N; with draws where it is shuffled), `up_to`, `size` and
-    `close`."""
+    """Entries `put` (of lengths L0, L1, .. where these vary), `take` (of one), `many` (of N; with draws where it is
+    shuffled), `up_to`, `size` and `close`."""
     program = Program("queue")
     program.resources["q"] = Resource(
         "q", ResourceKind.QUEUE, queue_type(queue), False, None, SPAN, saved=False, queue=queue
@@ -36,7 +45,8 @@ def queue_program(queue: QueueForm) -> Program:
     values = [(each.machine, each.shape) for each in queue.types]
     draws = [(F64, (dim(1),))] if queue.is_shuffled else []
     many_draws = [(F64, (N,))] if queue.is_shuffled else []
-    _entry(program, "put", "queue_put", values, [])
+    put = [(d, (dim(Symbol(f"L{i}")), *s[1:]) if i in queue.varying else s) for i, (d, s) in enumerate(values)]
+    _entry(program, "put", "queue_put", put, [])
     _entry(program, "take", "queue_take", draws, values)
     _entry(program, "many", "queue_take", many_draws, [(dtype, (N, *shape)) for dtype, shape in values])
     rows = [(dtype, (N, *shape)) for dtype, shape in values]
@@ -58,7 +68,8 @@ def _entry(
     buffers = [Buffer(d, s, BufferRole.ARGUMENT, f"a{i}", index=i) for i, (d, s) in enumerate(inputs)]
     buffers += [Buffer(d, s, BufferRole.RESULT, f"r{i}", index=i) for i, (d, s) in enumerate(outputs)]
     arguments, results = tuple(range(len(inputs))), tuple(range(len(inputs), len(buffers)))
-    dims = (Symbol("N"),) if name in ("many", "up_to") else ()
+    symbols = {symbol for _, shape in (*inputs, *outputs) for size in shape for symbol in size.symbols()}
+    dims = tuple(sorted(symbols, key=str))
     zero = dim(0)
     step = HostCall(site, arguments, results)
     program.entries.append(EntryProgram(name, buffers, (step,), arguments, results, dims, zero, zero))
@@ -96,3 +107,17 @@ class Reference:
         if self.queue.types[field].machine.is_float:
             keys = keys.astype(np.float64)  # NumPy sorts no NaN of other types
         return self.elements.pop(int(np.argsort(keys, kind="stable")[0]))
+
+    def take_bucket(self, count: int, *, is_closed: bool = False) -> list[tuple[Array, ...]]:
+        """The elements of the bucket of which `count` are there first; of the oldest one, if no more can come."""
+        buckets = [self._bucket(each) for each in self.elements]
+        whole = (b for end, b in enumerate(buckets) if buckets[: end + 1].count(b) == count)
+        bucket = next(whole, buckets[0] if is_closed and buckets else -1)
+        chosen = [number for number, b in enumerate(buckets) if b == bucket][:count]
+        taken = [self.elements[number] for number in chosen]
+        self.elements = [each for number, each in enumerate(self.elements) if number not in chosen]
+        return taken
+
+    def _bucket(self, values: tuple[Array, ...]) -> int:
+        lengths = values[len(values) - len(self.queue.varying) :]
+        return sum(int(max(lengths)) > bound for bound in self.queue.bounds)

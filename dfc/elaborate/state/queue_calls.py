@@ -16,7 +16,7 @@ from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.shapes.obligations import require
 from dfc.elaborate.shapes.size_inference import measure
-from dfc.elaborate.state import mutexes
+from dfc.elaborate.state import buckets, mutexes
 from dfc.elaborate.state.randomness import draw
 from dfc.elaborate.statements.effects import record_effect
 from dfc.elaborate.types.descriptions import describe
@@ -31,7 +31,7 @@ from dfc.elaborate.types.entities import (
     TupleValue,
     Unknown,
 )
-from dfc.elaborate.types.fitting import fit_tensor
+from dfc.elaborate.types.fitting import Complain, fit_tensor
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim, dim
 from dfc.ir.dtypes import F64, I64
@@ -50,11 +50,19 @@ def call_queue_method(context: Context, method: QueueMethod, arguments: Sequence
 def _put(context: Context, queue: QueueValue, arguments: Sequence[Argument], span: Span) -> Entity:
     """One argument for each field, or a whole element as one tuple."""
     form = queue.form
-    signature = f"{queue.variable.short_name}.put({', '.join(form.fields)})"
+    signature = f"{queue.variable.short_name}.put({', '.join(form.fields[: form.declared])})"
     values = _elements(context, queue, arguments, span, signature)
     operands: list[Value] = []
-    for name, type_, (entity, argument_span) in zip(form.fields, form.types, values, strict=True):
-        operands.append(_fitted(context, queue, entity, type_, name, argument_span))
+    lengths: list[Value] = []
+    for number, (entity, argument_span) in enumerate(values):
+        complain = _complaint(queue, form.fields[number], argument_span)
+        if number in form.varying:
+            value, length = buckets.fitted(context, queue, entity, number, argument_span, complain)
+            lengths.append(length)
+        else:
+            value = fit_tensor(context, entity, form.types[number], argument_span, complain)
+        operands.append(value)
+    operands += lengths
     record_effect(context, "puts into", queue.variable.name, span)
     _append(context, queue, PUT, operands, (), QueueAttributes(queue.variable.name), span)
     return NOTHING
@@ -63,7 +71,7 @@ def _put(context: Context, queue: QueueValue, arguments: Sequence[Argument], spa
 def _elements(
     context: Context, queue: QueueValue, arguments: Sequence[Argument], span: Span, signature: str
 ) -> list[tuple[Entity, Span]]:
-    fields = queue.form.fields
+    fields = queue.form.fields[: queue.form.declared]
     if len(arguments) == 1 and not arguments[0].name and len(fields) > 1:
         entity = value_of(context, arguments[0])
         if isinstance(entity, TupleValue) and len(entity.items) == len(fields):
@@ -73,13 +81,13 @@ def _elements(
     return [(value_of(context, by_name[name]), by_name[name].span) for name in fields]
 
 
-def _fitted(context: Context, queue: QueueValue, entity: Entity, type_: TensorType, name: str, span: Span) -> Value:
+def _complaint(queue: QueueValue, name: str, span: Span) -> Complain:
     def complain(expected: str, got: str) -> Exception:
         title = f"`{queue.variable.short_name}` holds {expected}, and this is {got}"
         secondary = [(queue.variable.span, f"the field `{name}` is declared here")]
         return mistake("E0316", title, span, secondary=secondary)
 
-    return fit_tensor(context, entity, type_, span, complain)
+    return complain
 
 
 def _take(context: Context, queue: QueueValue, arguments: Sequence[Argument], span: Span) -> Entity:
@@ -87,7 +95,9 @@ def _take(context: Context, queue: QueueValue, arguments: Sequence[Argument], sp
     function = f"{queue.variable.short_name}.take"
     by_name = assign_arguments(function, [ExpectedArgument("n", False)], arguments, span, f"{function}(n: int)")
     count = _count(context, queue, by_name["n"]) if "n" in by_name else None
-    return _element(queue, _taken(context, queue, TAKE, count, span)[:-1])
+    values = _taken(context, queue, TAKE, count, span)[:-1]
+    spans = OperationSpans(function, span, [span] * 2)
+    return _element(queue, buckets.without_padding(context, queue.form, values, spans, is_batch=count is not None))
 
 
 def _take_up_to(context: Context, queue: QueueValue, arguments: Sequence[Argument], span: Span) -> Entity:
@@ -98,7 +108,8 @@ def _take_up_to(context: Context, queue: QueueValue, arguments: Sequence[Argumen
     *values, taken, _ = _taken(context, queue, TAKE_UP_TO, count, span)
     spans = OperationSpans(function, span, [span] * 2)
     rows = measure(context, taken, count, spans)
-    return _element(queue, [apply(context, "gather", [value, rows], spans, AxisAttributes(0)) for value in values])
+    values = [apply(context, "gather", [value, rows], spans, AxisAttributes(0)) for value in values]
+    return _element(queue, buckets.without_padding(context, queue.form, values, spans, is_batch=True))
 
 
 def _taken(context: Context, queue: QueueValue, op: str, count: Dim | None, span: Span) -> Sequence[Value]:
@@ -138,7 +149,10 @@ def _count(context: Context, queue: QueueValue, argument: Argument) -> Dim:
     reason = f"`{name}` can give {form.most_at_once} elements at once"
     if require(context, dim(form.most_at_once), ">=", count, reason, argument.span) is False:
         room = f"it has room for {form.capacity}"
-        if form.is_reordered:
+        if form.bounds:
+            needed = len(form.bounds) * (count - 1) + 1
+            room += f"; {len(form.bounds)} buckets need room for {needed} until one has {count} for certain"
+        elif form.is_reordered:
             room += f", and takes only while {form.window} are ready"
         secondary = [(queue.variable.span, room)]
         title = f"`{name}` never has {count} elements to take at once"

@@ -9,7 +9,7 @@ that all sizes of an element are known, and that a queue has room for what one t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dfc.elaborate.expressions.arguments import ExpectedArgument, arguments_of, 
 from dfc.elaborate.mistakes import mistake, unsupported
 from dfc.elaborate.names.declarations import static_context
 from dfc.elaborate.names.scope import Scope
+from dfc.elaborate.state.buckets import BOUNDS, Fields, fields_of
 from dfc.elaborate.state.declaration import Declaration, register
 from dfc.elaborate.state.randomness import RNG_TYPE
 from dfc.elaborate.state.variables import Variable
@@ -45,7 +46,7 @@ LATER_SETTINGS = ("container", "order", "persist", "saved")
 @dataclass(frozen=True, slots=True)
 class Constructor:
     """What makes a queue: its declaration, and the names of its arguments for capacity and for the window. `has_key`:
-    a field decides which element is taken, the first one where none is named."""
+    a field decides which element is taken, the first one where none is named. `has_bounds`: elements vary in length."""
 
     signature: str
     capacity: str = "capacity"
@@ -53,8 +54,10 @@ class Constructor:
     required: tuple[str, ...] = field(default=("capacity",))
     has_seed: bool = False
     has_key: bool = False
+    has_bounds: bool = False
 
 
+PRINTED = "graph.queue_of"
 CONSTRUCTORS = {
     "fifo": Constructor("fifo(const capacity: int)"),
     "staging": Constructor("staging(const depth: int)", "depth", required=("depth",)),
@@ -70,8 +73,14 @@ CONSTRUCTORS = {
         required=("capacity", "ready"),
         has_key=True,
     ),
-    "graph.queue_of": Constructor(
-        'graph.queue_of(const capacity: int, const window: int, const by: str = "")', window="window", has_key=True
+    "bucket_queue": Constructor(
+        "bucket_queue(const capacity: int, const bounds: int[])", required=("capacity", BOUNDS), has_bounds=True
+    ),
+    PRINTED: Constructor(
+        'graph.queue_of(const capacity: int, const window: int, const by: str = "", const bounds: int[] = [])',
+        window="window",
+        has_key=True,
+        has_bounds=True,
     ),
 }
 """`graph.queue_of` is what printed graphs say: the rng of its order stands beside it."""
@@ -84,12 +93,13 @@ def declare_queue(declaration: Declaration, item: tree.QueueItem) -> QueueValue:
     context = static_context(
         program, Scope(declaration.scope), "state", item.name.text, item.name.span, generic=declaration.generic
     )
-    declared = resolve_type(context, item.type)
-    names, types = _fields(declared, item)
-    for type_ in types:
-        _check_size(type_, item, generic=declaration.generic)
+    declared = resolve_type(replace(context, unknown_sizes=True), item.type)
     constructor, arguments = _constructor(context, item)
-    form = _form(context, item, names, types, constructor, arguments)
+    is_printed = constructor is CONSTRUCTORS[PRINTED]
+    fields = fields_of(context, item, Fields(*_fields(declared, item)), arguments, is_printed=is_printed)
+    for type_ in fields.types:
+        _check_size(type_, item, generic=declaration.generic)
+    form = _form(context, item, fields, constructor, arguments)
     span, doc = item.name.span, item.documentation
     type_ = queue_type(form) if _is_known(form) else TensorType(U8, (dim(0),))  # a block that is checked by itself
     variable = Variable(name, ResourceKind.QUEUE, type_, False, span, saved=False, doc=doc, queue=form)
@@ -97,7 +107,7 @@ def declare_queue(declaration: Declaration, item: tree.QueueItem) -> QueueValue:
     order = _order(declaration, context, item, f"{name}.order", arguments) if constructor.has_seed else None
     if order is None and form.is_shuffled:
         order = program.variables.get(f"{name}.order")  # a printed graph declares it above
-    return QueueValue(variable, form, isinstance(declared, TupleType), order)
+    return QueueValue(variable, form, isinstance(declared, TupleType) or bool(form.bounds), order)
 
 
 def refuse_constructor(context: Context, arguments: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
@@ -157,7 +167,11 @@ def _constructor(context: Context, item: tree.QueueItem) -> tuple[Constructor, M
         note = f"a queue is made by {', '.join(CONSTRUCTORS[each].signature for each in offered)}"
         near = did_you_mean(closest(name, offered)) if name else ""
         raise mistake("E0407", "this makes no queue", item.value.span, near, notes=(note,))
-    optional = ("seed" if constructor.has_seed else "", "by" if constructor.has_key else "")
+    optional = (
+        "seed" if constructor.has_seed else "",
+        "by" if constructor.has_key else "",
+        BOUNDS if constructor.has_bounds else "",
+    )
     known = (constructor.capacity, constructor.window, *optional)
     expected = [ExpectedArgument(each, each in constructor.required) for each in known if each]
     return constructor, assign_arguments(name, expected, arguments_of(value), value.span, constructor.signature)
@@ -166,8 +180,7 @@ def _constructor(context: Context, item: tree.QueueItem) -> tuple[Constructor, M
 def _form(
     context: Context,
     item: tree.QueueItem,
-    names: tuple[str, ...],
-    types: tuple[TensorType, ...],
+    fields: Fields,
     constructor: Constructor,
     arguments: Mapping[str, Argument],
 ) -> QueueForm:
@@ -179,8 +192,9 @@ def _form(
             title = f"a queue with room for {capacity} elements is never {constructor.window} with {window}"
             label = f"more than the {constructor.capacity}, {capacity}"
             raise mistake("E0315", title, arguments[constructor.window].span, label)
+    names, types = fields.names, fields.types
     key = _key(context, item, names, types, arguments) if constructor.has_key else ""
-    form = QueueForm(names, types, capacity, window, key)
+    form = QueueForm(names, types, capacity, window, key, bounds=fields.bounds, varying=fields.varying)
     if _is_known(form) and queue_bytes(form) > LARGEST_SIZE:
         raise mistake("E0309", f"a queue of {capacity} such elements is too large", item.type.span)
     return form

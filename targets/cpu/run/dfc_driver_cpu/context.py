@@ -82,6 +82,7 @@ class QueueHeader(ctypes.Structure):
         ("taken", ctypes.c_int64),
         ("closed", ctypes.c_int64),
         ("needed", ctypes.c_int64),  # the least that one of the sleeping takers waits for
+        ("fullest", ctypes.c_int64),  # how many elements the fullest bucket has; 0 where there are none
     )
 
 

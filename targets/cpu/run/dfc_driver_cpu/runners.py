@@ -60,7 +60,9 @@ class CpuQueue:
     def is_blocked(self, needed: int, *, to_put: bool) -> bool:
         """Whether a put has no room, or a take waits for more elements."""
         put, taken, state = self.numbers
-        return state == OPEN and (put - taken >= needed if to_put else put - taken < needed)
+        if to_put:
+            return state == OPEN and put - taken >= needed
+        return state == OPEN and (self._header.fullest or put - taken) < needed
 
 
 class CpuCopy:

@@ -26,7 +26,8 @@ from dfc_runtime.runners.native import CLOSED
 from dfc_target_cpu.entries import queues, runners
 from dfc_target_cpu.entries.context_code import load_field
 from dfc_target_cpu.entries.dims import DimCode
-from dfc_target_cpu.entries.queue_slots import QueueSlots, take_smallest
+from dfc_target_cpu.entries.queue_buckets import BucketSlots, came_in, gather, longest
+from dfc_target_cpu.entries.queue_slots import take_smallest
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
 from dfc_target_cpu.llvm.values import i64
 from dfc_target_cpu.machine import Machine
@@ -99,7 +100,7 @@ class NativeCall:
         self.f.call(function, "void", [self.context, i64(self.number("turn"))])
 
 
-class _Access(QueueSlots):
+class _Access(BucketSlots):
     """What puts and takes share: coming in."""
 
     def __init__(self, call: NativeCall) -> None:
@@ -123,11 +124,20 @@ class _Put(_Access):
         call, f = self.call, self.f
         enter = queues.enter_to_put(call.module, call.machine)
         self.enter(enter, [i64(self.form.capacity)], to_put=True)
-        fields = self.fields(self.slot_at(self.index(self.count("put"))))
-        for (target, size, align), source in zip(fields, call.pointers, strict=True):
-            f.copy_memory(target, source, i64(size), align)
+        slot = self.slot_at(self.index(self.count("put")))
+        for number, ((target, size, align), source) in enumerate(zip(self.fields(slot), call.pointers, strict=True)):
+            f.copy_memory(target, source, self._bytes(number, size), align)
+        if self.form.bounds:
+            f.call(came_in(call.module, self.form), "void", [self.queue, slot])
         wakes_all = not _take_alike(call.program, call.queue_name)
         f.call(queues.leave_put(call.module, call.machine, wakes_all=wakes_all), "void", [call.context, self.queue])
+
+    def _bytes(self, field: int, size: int) -> Value:
+        """What a field of this element takes; of one that varies, the operand says how long it is."""
+        if field not in self.form.varying:
+            return i64(size)
+        length = self.call.dims.value(self.call.site.inputs[field][1][0])
+        return self.f.mul(length, i64(self.row_bytes(field)))
 
 
 class _Take(_Access):
@@ -139,6 +149,7 @@ class _Take(_Access):
         self.draws = call.pointers[0] if inputs else None
         self.targets = list(call.pointers[inputs:])
         self.many = _count(call.site, self.form)
+        self.padded: dict[int, Value] = {}
 
     def write(self) -> None:
         if self.many is None:
@@ -167,6 +178,9 @@ class _Take(_Access):
         enter = queues.enter_to_take(call.module, call.machine)
         self.enter(enter, [number, self.least(count)], to_put=False)
         taken = self.count("taken")
+        if self.form.bounds:
+            count = f.call(gather(call.module, self.form), "i64", [self.queue, count])
+            self.padded = {field: self._padded_bytes(field, count) for field in self.form.varying}
         count = self.available(count)
         if self.many is None:
             self._element(i64(0), taken)
@@ -188,15 +202,28 @@ class _Take(_Access):
         """Copies one element to row `number` of the outputs."""
         f = self.f
         slot = self._chosen(number, position)
-        for (source, size, align), target in zip(self.fields(slot), self.targets, strict=True):
-            f.copy_memory(f.gep("i8", target, f.mul(number, i64(size))), source, i64(size), align)
+        fields = enumerate(zip(self.fields(slot), self.targets, strict=True))
+        for field, ((source, size, align), target) in fields:
+            row = f.gep("i8", target, f.mul(number, i64(size)))
+            if field in self.form.varying:
+                used = f.mul(self.length(slot, field), i64(self.row_bytes(field)))
+                f.copy_memory(row, source, used, align)
+                f.fill_zero(f.gep("i8", row, used), f.sub(self.padded[field], used), align)
+            else:
+                f.copy_memory(row, source, i64(size), align)
+
+    def _padded_bytes(self, field: int, count: Value) -> Value:
+        """What the longest of the elements that are taken needs of a field."""
+        function = longest(self.call.module, self.form, field)
+        length = self.f.call(function, "i64", [self.queue, count])
+        return self.f.mul(length, i64(self.row_bytes(field)))
 
     def _chosen(self, number: Value, position: Value) -> Value:
         """The slot of the element that comes next."""
         f = self.f
         if self.draws is not None:
             return self.by_chance(f.load("double", f.gep("double", self.draws, number)), position)
-        if self.form.is_reordered:
+        if self.form.key and self.form.is_reordered:
             return f.call(take_smallest(self.call.module, self.form), "i64", [self.queue, position])
         return self.slot_at(self.index(position))
 

@@ -107,6 +107,11 @@ class _QueueCode:
         """How many elements are inside."""
         return self.f.sub(self.load("put"), self.load("taken"))
 
+    def available(self) -> Value:
+        """How many of them one take can get: where there are buckets, those of the fullest."""
+        fullest = self.load("fullest")
+        return self.f.select(self.f.icmp("ne", fullest, i64(0)), fullest, self.fill())
+
     def lock(self) -> None:
         self.f.call(take(self.module, self.machine, exclusive=True), "void", [self.context, self.queue])
 
@@ -183,12 +188,12 @@ class _Enter(_QueueCode):
     def _is_possible(self) -> tuple[Value, Value]:
         """The state of the queue, and whether what is needed can be done now."""
         f = self.f
-        closed, fill = self.load("closed"), self.fill()
+        closed = self.load("closed")
         if self.to_put:
-            has_room = f.icmp("slt", fill, f.argument("capacity"))
+            has_room = f.icmp("slt", self.fill(), f.argument("capacity"))
             return closed, f.bit_and(f.icmp("eq", closed, i64(OPEN)), has_room)
         number = f.select(f.icmp("eq", closed, i64(OPEN)), f.argument("needed"), f.argument("least"))
-        return closed, f.bit_and(f.icmp("ne", closed, i64(STOPPED)), f.icmp("sge", fill, number))
+        return closed, f.bit_and(f.icmp("ne", closed, i64(STOPPED)), f.icmp("sge", self.available(), number))
 
     def _leave_if_over(self) -> None:
         """An iteration of a runner does not wait when one before it has ended."""
@@ -282,7 +287,7 @@ class _Enter(_QueueCode):
 def _leave_put(code: _QueueCode, *, wakes_all: bool) -> FunctionText:
     f = code.f
     code.set("put", f.add(code.load("put"), i64(1)))
-    enough = f.icmp("sge", code.fill(), code.load("needed"))
+    enough = f.icmp("sge", code.available(), code.load("needed"))
     somebody_sleeps = f.icmp("ne", code.load("takers"), i32(0))
     code.unlock_and_wake("arrivals", f.bit_and(enough, somebody_sleeps), futexes.ALL if wakes_all else i64(1))
     f.ret()
