@@ -35,6 +35,7 @@ TESTS = {
     "lstm": 0,
     "pipeline": 0,
     "rosenbrock": 1,
+    "seq2seq": 0,
     "sign_sgd": 0,
     "skipgram": 0,
     "synchronous": 0,
