@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
     """How a program is to run on one rank: `summaries` and `trace` are the paths they go to, a `meter` measures
-    kernels; a program is compiled for `target`, and `device` is the GPU it runs on."""
+    kernels; a program is compiled for `target`, and `device` is the GPU it runs on; `data` has
+    patterns of files by the names of readers."""
 
     check_finite: bool = False
     summaries: str | None = None
@@ -35,6 +36,7 @@ class LoadOptions:
     meter: Meter | None = None
     target: str = "cpu"
     device: int | None = None
+    data: Mapping[str, str] | None = None
 
     @property
     def handlers(self) -> Mapping[str, Handler] | None:
@@ -64,6 +66,8 @@ def open_module(
             trace=asked.trace,
             handlers=asked.handlers,
             device=asked.device,
+            data=asked.data,
+            folder=Path(path).parent,
         )
     if settings:
         raise click.UsageError("settings are fixed in a bundle; give --set when it is compiled")
@@ -77,6 +81,7 @@ def open_module(
         trace=asked.trace,
         handlers=asked.handlers,
         device=asked.device,
+        data=asked.data,
     )
     if asked.meter is not None and not is_timed(module.manifest):
         raise click.UsageError(f"{path} has no clocks: compile it with --timed, or run the program FILE.dfg")

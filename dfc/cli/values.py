@@ -104,13 +104,13 @@ def sizes(pairs: tuple[str, ...]) -> dict[str, int]:
     return values
 
 
-def named(pairs: tuple[str, ...], *, full: bool = False) -> dict[str, str]:
-    """Every `--feed NAME=VALUE` as text; the same name twice is a mistake."""
+def named(pairs: tuple[str, ...], option: str = "feed", *, full: bool = False) -> dict[str, str]:
+    """Every `--feed NAME=VALUE`, or what the option is, as text; the same name twice is a mistake."""
     values: dict[str, str] = {}
     for text in pairs:
-        name, value = pair(text, "feed", full=full)
+        name, value = pair(text, option, full=full)
         if name in values:
-            raise click.UsageError(f"the feed {name} is given twice")
+            raise click.UsageError(f"the {option} {name} is given twice")
         values[name] = value
     return values
 

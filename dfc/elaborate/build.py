@@ -28,6 +28,7 @@ from dfc.elaborate.names.scope import Binding, Pending, Scope
 from dfc.elaborate.shapes.cost_limit import refuse_cost
 from dfc.elaborate.state.initial import in_order, initial_block
 from dfc.elaborate.state.mutexes import unbalanced
+from dfc.elaborate.state.readers import shared_readers
 from dfc.elaborate.state.unfilled import empty_rings, unfilled
 from dfc.elaborate.state.variables import Variable, variables_in
 from dfc.elaborate.statements import blocks, branches, statements
@@ -331,7 +332,7 @@ def _add_entries(program: Program, main: LoadedModule) -> None:
 
             _keep(graph.entries, item.name.text, build_runner(program, main.scope, item))
     if not program.reporter.error_count:  # else a body that has mistakes is not among them
-        for diagnostic in (*empty_rings(graph), *unbalanced(graph)):
+        for diagnostic in (*empty_rings(graph), *unbalanced(graph), *shared_readers(graph)):
             program.reporter.report(diagnostic)
     if program.variables and not has_init:
         _keep(graph.entries, "init", entries.build_init(program))

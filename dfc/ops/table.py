@@ -78,6 +78,7 @@ _MODULES = (
     "dfc.ops.effects.host_io",
     "dfc.ops.effects.mutexes",
     "dfc.ops.effects.queues",
+    "dfc.ops.effects.records",
 )
 _loading = threading.RLock()
 _begun = _loaded = False

@@ -34,6 +34,7 @@ def load(
     handlers: Mapping[str, Handler] | None = None,
     summaries: Destination | None = None,
     trace: str | os.PathLike[str] | None = None,
+    data: Mapping[str, str | os.PathLike[str]] | None = None,
     device: int | None = None,
     results: Results = "host",
 ) -> Module: ...
@@ -48,6 +49,7 @@ def load(
     handlers: Mapping[str, Handler] | None = None,
     summaries: Destination | None = None,
     trace: str | os.PathLike[str] | None = None,
+    data: Mapping[str, str | os.PathLike[str]] | None = None,
     device: int | None = None,
     comm: Comm | MPI.Intracomm | None,
     jobs: Mapping[str, int] | None = None,
@@ -63,6 +65,7 @@ def load(
     handlers: Mapping[str, Handler] | None = None,
     summaries: Destination | None = None,
     trace: str | os.PathLike[str] | None = None,
+    data: Mapping[str, str | os.PathLike[str]] | None = None,
     device: int | None = None,
     results: Results = "host",
     comm: Comm | MPI.Intracomm | None = None,
@@ -76,8 +79,10 @@ def load(
     native code of their kinds, instead of those that dfc has itself. `summaries` is where they go: a file of JSON lines
     (`.jsonl`), a folder for TensorBoard, or a function; without it the latest ones are in `module.summaries`.
     `trace` is a file that `close` writes: what happened when, for Perfetto and `dfc trace`; kernels are in it if the
-    bundle was compiled with `--timed`. For a program that runs on a GPU, `device` is its number (else `DFC_DEVICE`,
-    else the first one), and with `results="device"` tensors that come back stay there, as arrays with
+    bundle was compiled with `--timed`. `data` says which files readers of records read, a pattern by the name of each,
+    such as `{"files": "data/*.rec"}`; those that the program names are relative to the folder of the bundle. For a
+    program that runs on a GPU, `device` is its number (else `DFC_DEVICE`, else the first one), and with
+    `results="device"` tensors that come back stay there, as arrays with
     `__cuda_array_interface__`, `__dlpack__` and `to_host()`.
 
     On many ranks every rank loads the program with `comm`, a communicator of mpi4py; `jobs` says how many tasks a job
@@ -87,6 +92,8 @@ def load(
     if comm is not None:
         from dfc_runtime.distributed.loading import load_on  # programs on one rank need nothing of it
 
+        if data:
+            raise UnsupportedError("programs on many ranks have no readers of records yet", code="E1001")
         if results != "host":
             raise UnsupportedError("on many ranks results come back to the memory of the host", code="E1001")
         limit, answered = memory_limit, handlers
@@ -104,12 +111,14 @@ def load(
             trace=trace,
             device=device,
         )
-    stated, answering = Stated(threads, memory_limit, device, results), Answering(handlers, summaries, trace)
+    stated = Stated(threads, memory_limit, device, results)
+    answering = Answering(handlers, summaries, trace, data)
     return load_alone(path, stated, answering, initialise=initialise, check_finite=check_finite)
 
 
 def loads(
-    data: bytes | bytearray | memoryview,
+    bundle: bytes | bytearray | memoryview,
+    /,
     threads: int | None = None,
     *,
     memory_limit: int | None = None,
@@ -118,10 +127,14 @@ def loads(
     handlers: Mapping[str, Handler] | None = None,
     summaries: Destination | None = None,
     trace: str | os.PathLike[str] | None = None,
+    data: Mapping[str, str | os.PathLike[str]] | None = None,
+    folder: str | os.PathLike[str] | None = None,
     device: int | None = None,
     results: Results = "host",
 ) -> Module:
-    """Like `load`, for a bundle in memory."""
-    require_kind(data, (bytes, bytearray, memoryview), "loads wants the bytes of a bundle")
-    stated, answering = Stated(threads, memory_limit, device, results), Answering(handlers, summaries, trace)
-    return load_alone(bytes(data), stated, answering, initialise=initialise, check_finite=check_finite)
+    """Like `load`, for a bundle in memory. Files that the program names are relative to `folder`, else to the working
+    folder."""
+    require_kind(bundle, (bytes, bytearray, memoryview), "loads wants the bytes of a bundle")
+    stated = Stated(threads, memory_limit, device, results)
+    answering = Answering(handlers, summaries, trace, data, folder)
+    return load_alone(bytes(bundle), stated, answering, initialise=initialise, check_finite=check_finite)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -69,11 +70,20 @@ def load_role(
 @dataclass(frozen=True, slots=True)
 class Answering:
     """How a running program reaches the caller of `load`: `handlers` answer requests of its code,
-    `summaries` and `trace` say where these go."""
+    `summaries` and `trace` say where these go, `data` which files readers read instead of those that the program names,
+    which are relative to `folder`: where it is not given, that of the file which is loaded."""
 
     handlers: Mapping[str, Handler] | None
     summaries: Destination | None
     trace: str | os.PathLike[str] | None
+    data: Mapping[str, str | os.PathLike[str]] | None = None
+    folder: str | os.PathLike[str] | None = None
+
+    def folder_of(self, source: str | os.PathLike[str] | bytes) -> str:
+        """What the names of files in the program are relative to."""
+        if self.folder is not None:
+            return str(self.folder)
+        return "" if isinstance(source, bytes) else str(Path(source).parent)
 
 
 def load_alone(
@@ -86,7 +96,9 @@ def load_alone(
 ) -> Module:
     """A program to call, as `dfc_runtime.load` describes it."""
     recorder = None if answering.trace is None else Recorder()
-    answers = Answers(answering.handlers or {}, answering.summaries, recorder)
+    answers = Answers(
+        answering.handlers or {}, answering.summaries, recorder, answering.folder_of(source), answering.data or {}
+    )
     module = _load(source, stated, initialise, answers, check_finite=check_finite)
     return _traced(module, recorder, answering.trace)
 
@@ -193,8 +205,11 @@ def _loaded(bundle: OpenBundle, running: _Running, initialise: bool, answers: An
     others = state.set_by_others()
     captured = _restore_captured(bundle, state, others)
     saver = Saver(state, bundle.manifest.name)
-    hosts = answers.hosts(bundle.manifest, state, saver, gate.serving)
+    readers = answers.readers(bundle.manifest)
+    hosts = answers.hosts(bundle.manifest, state, saver, gate.serving, readers)
     module = _make(bundle, state, gate, running, hosts, saver)
+    if readers is not None:
+        module.at_close.append(readers.close)
     init = module.entries.get(INIT)
     if initialise and init is not None and not captured and not (init.signature.parameters or init.signature.dim_feeds):
         if others:

@@ -114,7 +114,7 @@ def test_every_sample_is_here() -> None:
 def test_a_sample_with_queues_is_refused_with_the_line(name: str) -> None:
     deployment = SourceFile("x.deploy", f'deploy 1 for "{name}.dfg"\njob a tasks 1\n')
     with pytest.raises(CompileError, match=ON_ONE_RANK[name]):
-        compile_source(read(SAMPLES / f"{name}.dfg"), CompileOptions(), deployment)
+        compile_source(read(next(SAMPLES.rglob(f"{name}.dfg"))), CompileOptions(), deployment)
 
 
 @pytest.mark.parametrize("name", few(["digits", "word_vectors", "kmeans", "01_mlp_digits"], 2))

@@ -256,9 +256,11 @@ UNSPLIT = {
     "white_paper_figure_1_corrected": "it learns from one example at a time",
 }
 """Why a sample has no entry to be cut into blocks."""
-NOT_YET = {"07_input_pipeline": "record_files", "09_odds_and_ends": "quantised types"}
+NOT_YET = {"09_odds_and_ends": "quantised types"}
 """Samples that this version refuses, and over what."""
-ON_ONE_RANK = dict.fromkeys(("pipeline", "synchronous"), "queues are not supported on many ranks yet")
+ON_ONE_RANK = dict.fromkeys(
+    ("07_input_pipeline", "pipeline", "synchronous"), "queues are not supported on many ranks yet"
+)
 """Samples that no deployment file can be for so far, and what is said of one."""
 MISTAKEN = {"osdi_figure_1": "never equal", "white_paper_figure_1": "never equal"}
 """Samples that are refused as they stand in a paper."""

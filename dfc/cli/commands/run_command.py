@@ -65,6 +65,9 @@ def _folder_name(_context: click.Context, option: click.Parameter, name: str | N
 )
 @click.option("--feed", "pairs", multiple=True, metavar="NAME=VALUE", help="A number, file.npy, or file.npz:key.")
 @click.option("--set", "settings_", multiple=True, metavar="NAME=VALUE", help="Override a setting of a program FILE.")
+@click.option(
+    "--data", "sources", multiple=True, metavar="READER=GLOB", help="The files that a reader of records reads."
+)
 @click.option("--batch", type=click.IntRange(min=1), help="Cut the feeds into batches of N; means are told over all.")
 @click.option(
     "--last",
@@ -127,6 +130,7 @@ def command(
     fetches: tuple[str, ...],
     pairs: tuple[str, ...],
     settings_: tuple[str, ...],
+    sources: tuple[str, ...],
     batch: int | None,
     last: str,
     epochs: int | None,
@@ -161,14 +165,13 @@ def command(
     _check_either(trace=trace, profile=profile)
     if state is not None:
         require_no_file(state)
-    begins = None if start is None else Path(start)
-    plan = Plan(None if state is None else Path(state), save_every, keep, best, start=begins, again=again)
+    folders = [None if each is None else Path(each) for each in (state, start)]
+    plan = Plan(folders[0], save_every, keep, best, start=folders[1], again=again)
     schedule = _schedule(batch, epochs, steps, last)
     if fetches:
         check_once(plan, schedule)
-    texts = named(pairs, full=bool(fetches))
     outer = (plan, schedule, out, as_json, threads, summaries, trace, profile, device)
-    asked = _Asked(file, entry or "", fetches, texts, *outer)
+    asked = _Asked(file, entry or "", fetches, named(pairs, full=bool(fetches)), *outer)
     counts = job_counts(jobs)  # before ranks are started, which would all say what is wrong
     if is_rank(starts_ranks=ranks is not None):
         return as_rank(partial(_as_rank, context, asked, counts, deadline))
@@ -178,7 +181,7 @@ def command(
         check_for_ranks(context)
         return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))
     meter = None if profile is None else Meter()
-    options = LoadOptions(check_finite, asked.summaries, asked.trace, meter, target, device)
+    options = LoadOptions(check_finite, asked.summaries, asked.trace, meter, target, device, named(sources, "data"))
     return _in_this_process(context, asked, settings_, options)
 
 

@@ -24,6 +24,7 @@ from dfc.elaborate.types.entities import (
     Instance,
     PreludeFunction,
     QueueMethod,
+    ReaderMethod,
     RngMethod,
     Routine,
     SpecialType,
@@ -58,6 +59,10 @@ def _dispatch(
             from dfc.elaborate.state.queue_calls import call_queue_method  # most programs have no queue
 
             return call_queue_method(context, function, arguments, span)
+        case ReaderMethod():
+            from dfc.elaborate.state.reader_calls import call_reader_method  # most programs have no reader
+
+            return call_reader_method(context, function, arguments, span)
         case Instance():
             return _apply(context, function, arguments, span, expected)
         case BlockClass():

@@ -17,7 +17,7 @@ from dfc.elaborate.expressions.prelude_records import call_graph_op, call_record
 from dfc.elaborate.mistakes import unsupported
 from dfc.elaborate.names.scope import BindingRole, Pending, Scope
 from dfc.elaborate.shapes import size_inference
-from dfc.elaborate.state import host_output, randomness, state_calls
+from dfc.elaborate.state import host_output, randomness, readers, state_calls
 from dfc.elaborate.state.queues import CONSTRUCTORS, refuse_constructor
 from dfc.elaborate.types.entities import (
     ElementType,
@@ -31,6 +31,7 @@ from dfc.elaborate.types.types import SPECIAL_TYPES
 from dfc.ir.dtypes import ALL
 from dfc.ir.names import escape
 from dfc.ops import registry
+from dfc.ops.effects.records import DECODE, PARSE
 
 Handler = Callable[[Context, Mapping[str, Argument], Span, Expected], Entity]
 
@@ -49,6 +50,18 @@ class Special:
         inside = self.signature[self.signature.index("(") + 1 : -1]
         names = [part.split("=")[0].split(":")[0].split()[-1] for part in inside.split(",") if part.strip()]
         return tuple(ExpectedArgument(name, number < self.required) for number, name in enumerate(names))
+
+
+def _make_example(context: Context, arguments: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
+    from dfc.elaborate.state import reader_calls  # most programs read no records
+
+    return reader_calls.make_example(context, arguments, span, expected)
+
+
+def _make_decoded(context: Context, arguments: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
+    from dfc.elaborate.state import reader_calls  # as above
+
+    return reader_calls.make_decoded(context, arguments, span, expected)
 
 
 SPECIAL: dict[str, Special] = {
@@ -82,6 +95,9 @@ SPECIAL: dict[str, Special] = {
     "summary.scalar": Special("summary.scalar(const tag: str, x, step: i64)", 2, host_output.run_scalar),
     "summary.histogram": Special("summary.histogram(const tag: str, x, step: i64)", 2, host_output.run_histogram),
     "debug.print": Special("debug.print(const format: str, values ..)", 1, host_output.run_print, takes_more=True),
+    readers.FUNCTION: Special(readers.SIGNATURE, 0, readers.refuse_reader),
+    PARSE: Special(f"{PARSE}(record, fields)", 2, _make_example),
+    DECODE: Special(f"{DECODE}(bytes, type)", 2, _make_decoded),
     "clock": Special("clock()", 0, host_output.make_clock),
     **{name: Special(each.signature, 0, refuse_constructor) for name, each in CONSTRUCTORS.items() if "." not in name},
 }
@@ -89,11 +105,8 @@ SPECIAL: dict[str, Special] = {
 UNSUPPORTED: dict[str, str] = {
     "quantize": "quantize(x, type)",
     "dequantize": "dequantize(x)",
-    "record_files": "record_files(const pattern: str, const passes: int, const shuffle: bool, const seed: int)",
     "split_text": "split_text(text, separator)",
     "matches": "matches(text, const pattern: str)",
-    "parse_example": "parse_example(record, fields)",
-    "decode_raw": "decode_raw(bytes, type)",
     "decode_jpeg": "decode_jpeg(bytes)",
     "hash_text": "hash_text(text)",
 }

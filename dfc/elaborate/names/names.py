@@ -27,6 +27,8 @@ from dfc.elaborate.types.entities import (
     PreludeModule,
     QueueMethod,
     QueueValue,
+    ReaderMethod,
+    ReaderValue,
     RngMethod,
     Routine,
     TupleValue,
@@ -38,6 +40,7 @@ from dfc.syntax.tree import tree
 
 MUTEX_METHODS = ("acquire", "release")
 QUEUE_METHODS = ("put", "take", "take_up_to", "size", "close")
+READER_METHODS = ("next", "position", "skipped")
 RNG_METHODS = ("uniform", "normal", "bernoulli", "categorical", "log_uniform", "permutation", "truncated_normal")
 
 
@@ -125,6 +128,12 @@ def member(context: Context, owner: Entity, name: tree.Identifier, whole: tree.M
             near = closest(name.text, offered)
             note = f"a {what} offers {listed(offered)}"
             raise mistake("E0203", f"a {what} has no `{name.text}`", name.span, did_you_mean(near), notes=(note,))
+        case ReaderValue():
+            if name.text in READER_METHODS:
+                return ReaderMethod(owner, name.text)
+            near = closest(name.text, READER_METHODS)
+            note = f"a reader offers {listed(READER_METHODS)}"
+            raise mistake("E0203", f"a reader has no `{name.text}`", name.span, did_you_mean(near), notes=(note,))
         case Unknown():
             raise Abandoned
         case _:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dfc.elaborate.types.entities import Entity, Instance, ListValue, QueueValue, TupleValue, VariableValue
+from dfc.elaborate.types.entities import Entity, Instance, ListValue, QueueValue, ReaderValue, TupleValue, VariableValue
 from dfc.elaborate.types.variable import Variable
 
 __all__ = ["Variable", "trained_in", "variables_in"]
@@ -13,7 +13,7 @@ __all__ = ["Variable", "trained_in", "variables_in"]
 def variables_in(entity: Entity) -> Iterator[Variable]:
     """Every variable inside, in the order of declaration."""
     match entity:
-        case VariableValue(variable):
+        case VariableValue(variable) | ReaderValue(variable):
             yield variable
         case QueueValue(variable, _, _, order):
             yield variable

@@ -21,12 +21,15 @@ from dfc.elaborate.types.entities import (
     ProgramValue,
     QueueMethod,
     QueueValue,
+    ReaderMethod,
+    ReaderValue,
     RngMethod,
     Routine,
     RunnerValue,
     Size,
     SizeCondition,
     SpecialType,
+    StringValue,
     Tensor,
     Text,
     TupleValue,
@@ -47,7 +50,7 @@ def describe(entity: Entity) -> str:
             return "a whole number"
         case Constant(float()) | Untyped():
             return "a number"
-        case Constant() | Text():
+        case Constant() | Text() | StringValue():
             return "a string"
         case Opaque(kind):
             return f"a constant {kind}"
@@ -72,6 +75,8 @@ _DESCRIPTIONS: dict[type[object], str] = {
     RngMethod: "a function",
     QueueValue: "a queue",
     QueueMethod: "a function",
+    ReaderValue: "a reader",
+    ReaderMethod: "a function",
     BlockClass: "a block",
     Instance: "an instance of a block",
     EntryValue: "an entry",

@@ -1,8 +1,8 @@
 """What an expression can be while a program is elaborated: the closed union `Entity`.
 
-Only `Tensor` and `Text` exist at run time, as values of the graph. A number literal or constant has no element type
-until it meets a tensor. A size acts as an i64 scalar, or as a dimension where one is wanted. Everything else is gone
-when elaboration ends. Variables and scopes are here as well: entities hold them, and scopes hold entities.
+Only `Tensor`, `Text` and `StringValue` exist at run time, as values of the graph. A number literal or constant has no
+element type until it meets a tensor. A size acts as an i64 scalar, or as a dimension where one is wanted. Everything
+else is gone when elaboration ends. Variables and scopes are here as well: entities hold them, and scopes hold entities.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.names.roles import BindingRole
+from dfc.elaborate.types.resources import QueueMethod, QueueValue, ReaderMethod, ReaderValue, RngMethod
 from dfc.elaborate.types.variable import Variable
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType, DTypeVariable
 from dfc.ir.graph import Value
-from dfc.ir.queues import QueueForm
 from dfc.ir.types import TensorType
 from dfc.ops.builder import Builder
 from dfc.syntax.tree.tree import (
@@ -49,6 +49,16 @@ class Text:
     """A string fed by the host; it can only be the path of a checkpoint."""
 
     value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class StringValue:
+    """A record, or a string inside of one: where in `bytes` it is, says `location`. `reader` is the full name of the
+    one that has read it. See `dfc.ops.effects.records`."""
+
+    bytes: Value
+    location: Value
+    reader: str
 
 
 # ---------------------------------------------------------- compile time --
@@ -159,29 +169,6 @@ class PreludeFunction:
 
 
 @dataclass(frozen=True, slots=True)
-class RngMethod:
-    variable: Variable
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class QueueValue:
-    """A queue. `is_tuple`: whether an element is a tuple of fields, or one value alone; `order` is the rng that a
-    shuffled queue draws its elements with."""
-
-    variable: Variable
-    form: QueueForm
-    is_tuple: bool
-    order: Variable | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class QueueMethod:
-    queue: QueueValue
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class BlockClass:
     item: BlockItem
     scope: Scope
@@ -277,6 +264,7 @@ UNKNOWN = Unknown()
 Entity: TypeAlias = (
     Tensor
     | Text
+    | StringValue
     | Constant
     | Opaque
     | Untyped
@@ -291,6 +279,8 @@ Entity: TypeAlias = (
     | RngMethod
     | QueueValue
     | QueueMethod
+    | ReaderValue
+    | ReaderMethod
     | BlockClass
     | Instance
     | EntryValue

@@ -1,16 +1,19 @@
-"""The handlers that dfc has itself: summaries, lines for debugging, the clock."""
+"""The handlers that dfc has itself: summaries, lines for debugging, the clock, checkpoints, records."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from dfc_runtime.calls.gate import Serving
 from dfc_runtime.calls.hosts import Handler, HostRequest, Hosts
 from dfc_runtime.checkpoints.requests import checkpoint_handlers
 from dfc_runtime.checkpoints.saving import Saver
 from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.formats.manifest import Manifest
+from dfc_runtime.formats.manifest import RECORD_NEXT, Manifest
 from dfc_runtime.observe.destinations import Destination, opened
 from dfc_runtime.observe.measuring import TICK
 from dfc_runtime.observe.printing import formatted, print_line
@@ -18,19 +21,35 @@ from dfc_runtime.observe.summaries import Sink, Summary, Value, histogram
 from dfc_runtime.observe.tracing import Recorder
 from dfc_runtime.state.state import State
 
+if TYPE_CHECKING:
+    from dfc_runtime.calls.readers import Readers
+
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """How the requests of a program are answered: handlers of the user by kind, and where summaries go."""
+    """How the requests of a program are answered: handlers of the user by kind, where summaries go, what file names in
+    the program are relative to, and the files of some readers instead of those that it names."""
 
     handlers: Mapping[str, Handler]
     summaries: Destination | None = None
     recorder: Recorder | None = None
+    folder: str = ""
+    data: Mapping[str, str | os.PathLike[str]] = field(default_factory=dict[str, "str | os.PathLike[str]"])
 
-    def hosts(self, manifest: Manifest, state: State, saver: Saver, serving: Serving) -> Hosts:
+    def readers(self, manifest: Manifest) -> Readers | None:
+        """What reads the records that a program asks for, if it does."""
+        if not self.data and not any(site.kind == RECORD_NEXT for site in manifest.sites):
+            return None
+        from dfc_runtime.calls.readers import Readers  # most programs read no records
+
+        return Readers(manifest, self.folder, self.data)
+
+    def hosts(
+        self, manifest: Manifest, state: State, saver: Saver, serving: Serving, readers: Readers | None = None
+    ) -> Hosts:
         """The requests of a program that is being loaded; opens the files for its summaries."""
         sink = opened(self.summaries)
-        own = {**own_handlers(sink), **checkpoint_handlers(state, saver)}
+        own = {**own_handlers(sink), **checkpoint_handlers(state, saver), **(readers.handlers if readers else {})}
         answering = {**own, **self.handlers}
         handlers = answering if self.recorder is None else self.recorder.handlers(answering)
         return Hosts(manifest, handlers, sink, serving)

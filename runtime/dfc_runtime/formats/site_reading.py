@@ -18,6 +18,7 @@ from dfc_runtime.formats.manifest import (
     NATIVE_KINDS,
     QUEUE,
     QUEUE_KINDS,
+    RECORD_KINDS,
     RESTORE,
     SAVE,
     Entry,
@@ -64,8 +65,8 @@ def read_site(value: object, where: str) -> HostSite:
 
 
 def check_sites(manifest: Manifest) -> None:
-    """Host calls are in entries that are there; those that save and restore know a path and state, and those that
-    native code answers itself the queue, or the turn, and the fault."""
+    """Host calls are in entries that are there; those that save and restore know a path and state, those that native
+    code answers itself the queue, or the turn, and the fault, and those about records say what the handlers take."""
     entries = {entry.name: entry for entry in manifest.entries}
     state = {each.name: each for each in manifest.state}
     for site in manifest.sites:
@@ -76,6 +77,10 @@ def check_sites(manifest: Manifest) -> None:
             _check_handed(site, state)
         if site.kind in NATIVE_KINDS:
             _check_native(site, entry, state, len(manifest.faults))
+        if site.kind in RECORD_KINDS:
+            from dfc_runtime.formats.record_sites import check_record_site  # most programs read no records
+
+            check_record_site(site, state)
         if site.kind not in (SAVE, RESTORE):
             continue
         path, names = site.attributes.get("path"), site.attributes.get("resources")

@@ -53,7 +53,7 @@ def decode_example(data: bytes) -> dict[str, Values]:
     """The features of one record by name: a list of bytes, f32[n] or i64[n]; an empty list where there is no kind.
     `RecordError` (E0915) if it is none."""
     try:
-        return {name: _values(data, layout) for name, layout in layouts(data).items()}
+        return {name: values_of(data, layout) for name, layout in layouts(data).items()}
     except WireError as problem:
         raise no_example(problem) from None
 
@@ -128,7 +128,8 @@ def _list(data: bytes, begin: int, end: int, of: int) -> list[Span]:
     return spans
 
 
-def _values(data: bytes, layout: Layout) -> Values:
+def values_of(data: bytes, layout: Layout) -> Values:
+    """The values of one feature; `WireError` if they are none of its kind."""
     if layout.kind == "float":
         return np.frombuffer(b"".join([data[each.begin : each.end] for each in layout.spans]), "<f4")
     if layout.kind == "int64":

@@ -19,7 +19,7 @@ from dfc_runtime.calls.faults import run_error
 from dfc_runtime.calls.frames import Frame, FrameLayout
 from dfc_runtime.calls.memory import Arena
 from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.errors import LimitError
+from dfc_runtime.errors import EndOfData, LimitError
 from dfc_runtime.formats.manifest import Entry, FaultSite
 from dfc_runtime.runners.connections import Connections
 from dfc_runtime.runners.native import (
@@ -139,6 +139,8 @@ class Crew:
     def _outcome(self, entry: Entry, end: RunnerEnd) -> Outcome | None:
         """What the last iteration of a copy came to; None if others decide, since it only left."""
         problem = self._take_failure()
+        if isinstance(problem, EndOfData):
+            return Outcome(end.iteration, None)  # a reader is at its end
         if problem is not None:
             return Outcome(end.iteration, Failure(entry, end.iteration, problem))
         if end.is_over:

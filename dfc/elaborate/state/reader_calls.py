@@ -1,0 +1,206 @@
+"""What a program does with a reader and its records: `files.next()`, `files.skipped()`, `parse_example`, `decode_raw`.
+
+    let record = files.next()
+    let fields = parse_example(record, (image = string, label = i64))
+    let [N] bytes: u8[N] = decode_raw(fields.image, u8)
+
+`next` moves the reader, which is an effect in the order of lines. A record is a string: its bytes are somewhere in a
+buffer as long as the longest record, and the strings inside of it are in the same buffer. What is inside is a function
+of the bytes, so `parse_example` and `decode_raw` may stand where no effect may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dfc.diagnostics.source import Span
+from dfc.elaborate.context import Argument, Context, Expected
+from dfc.elaborate.expressions.arguments import assign_arguments, value_of
+from dfc.elaborate.expressions.operations import apply, operate
+from dfc.elaborate.expressions.places import OperationSpans
+from dfc.elaborate.mistakes import Abandoned, mistake
+from dfc.elaborate.shapes.size_inference import new_size
+from dfc.elaborate.statements.assignments import assign_whole
+from dfc.elaborate.statements.effects import record_effect
+from dfc.elaborate.types.descriptions import describe
+from dfc.elaborate.types.entities import (
+    ElementType,
+    Entity,
+    ReaderMethod,
+    ReaderValue,
+    SpecialType,
+    StringValue,
+    Tensor,
+    TupleValue,
+    TypeValue,
+    Unknown,
+)
+from dfc.ir.attributes import Attributes, MeasuredAttributes
+from dfc.ir.dims import dim
+from dfc.ir.dtypes import BOOL, F32, I64, DType
+from dfc.ir.graph import Node, Value
+from dfc.ir.types import TensorType, TokenType
+from dfc.ops import registry
+from dfc.ops.attributes import SliceAttributes
+from dfc.ops.effects.records import (
+    DECODE,
+    LOCATION,
+    NEXT,
+    PARSE,
+    RECORDS,
+    STRING,
+    DecodeAttributes,
+    ExampleAttributes,
+)
+from dfc.ops.operators import op_between
+
+Arguments = Mapping[str, Argument]
+POSITION, SKIPPED = range(2)
+"""In the state of a reader."""
+LENGTH = 1
+"""In the location of a string."""
+
+
+def call_reader_method(context: Context, method: ReaderMethod, arguments: Sequence[Argument], span: Span) -> Entity:
+    """Any method of a reader."""
+    reader, name = method.reader, f"{method.reader.variable.short_name}.{method.name}"
+    assign_arguments(name, [], arguments, span, f"{name}()")
+    if method.name == "next":
+        return _next(context, reader, span)
+    number = POSITION if method.name == "position" else SKIPPED
+    return Tensor(_element(context, context.region.read(reader.variable), number, OperationSpans(name, span)))
+
+
+def _next(context: Context, reader: ReaderValue, span: Span) -> StringValue:
+    """The next record; the reader is behind it then."""
+    variable = reader.variable
+    record_effect(context, "reads from", variable.name, span)
+    context.at(span)
+    position = context.region.read(variable)
+    node = _append(context, NEXT, (position,), reader.attributes, OperationSpans(f"{variable.short_name}.next", span))
+    data, location, moved = node.results[:3]
+    assign_whole(context, variable, moved, span)
+    return StringValue(data, location, variable.name)
+
+
+def _element(context: Context, x: Value, number: int, spans: OperationSpans) -> Value:
+    """One number of a vector whose size is known."""
+    attributes = SliceAttributes((dim(number),), (dim(1),), (1,))
+    return operate(context, spans, lambda b: b.reshape(b.apply("slice", x, attributes=attributes), ()))
+
+
+def _append(
+    context: Context, op: str, operands: Sequence[Value], attributes: Attributes, spans: OperationSpans
+) -> Node:
+    """A node on the token of all that is about records."""
+    record, region = registry.record(op), context.region
+    types = operate(context, spans, lambda _: record.infer([each.tensor for each in operands], attributes), operands)
+    token = region.token(RECORDS)
+    node = context.at(spans.span).add(op, (*operands, token), (*types, TokenType(RECORDS)), attributes)
+    region.advance(RECORDS, node.results[-1])
+    return node
+
+
+def _string(context: Context, argument: Argument, function: str) -> StringValue:
+    entity = value_of(context, argument)
+    match entity:
+        case StringValue():
+            return entity
+        case Unknown():
+            raise Abandoned
+        case _:
+            notes = ("strings are what `files.next()` gives, and the fields of `parse_example` that are `string`",)
+            title = f"`{function}` takes a string"
+            raise mistake("E0316", title, argument.span, f"this is {describe(entity)}", notes=notes)
+
+
+# ---------------------------------------------------------------- examples --
+
+
+def make_example(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
+    """`parse_example(record, (image = string, label = i64))`"""
+    del expected
+    record = _string(context, arguments["record"], PARSE)
+    names, asked = _fields(context, arguments["fields"])
+    types = tuple(LOCATION if each is None else each for each in asked)
+    kinds = tuple(STRING if each is None else "numbers" for each in asked)
+    attributes = ExampleAttributes(record.reader, names, kinds, types)
+    spans = OperationSpans(PARSE, span, (arguments["record"].span,) * 2)
+    values = _append(context, PARSE, (record.bytes, record.location), attributes, spans).results[:-1]
+    items = [
+        StringValue(record.bytes, value, record.reader) if type_ is None else Tensor(value)
+        for type_, value in zip(asked, values, strict=True)
+    ]
+    return TupleValue(tuple(items), names)
+
+
+def _fields(context: Context, argument: Argument) -> tuple[tuple[str, ...], list[TensorType | None]]:
+    """Names and types of the features that are wanted; None is a string."""
+    entity = value_of(context, argument)
+    if isinstance(entity, Unknown):
+        raise Abandoned
+    if not isinstance(entity, TupleValue) or not entity.items or not all(entity.names):
+        helps = ("write `parse_example(record, (image = string, label = i64))`",)
+        raise mistake("E0316", f"`{PARSE}` takes names with types", argument.span, describe(entity), helps=helps)
+    return entity.names, [
+        _field(context, *each, argument.span) for each in zip(entity.names, entity.items, strict=True)
+    ]
+
+
+def _field(context: Context, name: str, entity: Entity, span: Span) -> TensorType | None:
+    match entity:
+        case SpecialType("string"):
+            return None
+        case ElementType(dtype):
+            type_ = TensorType(dtype)
+        case TypeValue(type_):
+            pass
+        case Unknown():
+            raise Abandoned
+        case _:
+            title = f"the field `{name}` of an example has a type"
+            helps = (f"write `{name} = string`, `{name} = i64` or `{name} = f32[10]`",)
+            raise mistake("E0316", title, span, f"this is {describe(entity)}", helps=helps)
+    if type_.dtype not in (F32, I64):
+        title = f"an example holds strings, `f32` and `i64`, so `{name}` cannot be {type_}"
+        near = F32 if type_.dtype.is_float else I64
+        helps = (f"read it as `{near}`, and convert it: `fields.{name} as {type_.dtype}`",)
+        raise mistake("E0302", title, span, helps=helps)
+    if not context.generic and any(size.constant is None for size in type_.shape):
+        raise mistake("E0309", f"the shape of the field `{name}` is known when the program is compiled", span)
+    return type_
+
+
+# ------------------------------------------------------------------ numbers --
+
+
+def make_decoded(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
+    """`decode_raw(fields.image, u8)`: as many numbers as the string has, a size that is found out."""
+    del expected
+    string, dtype = _string(context, arguments["bytes"], DECODE), _dtype(context, arguments["type"])
+    spans = OperationSpans(DECODE, span, (arguments["bytes"].span,) * 2)
+    length = _element(context, string.location, LENGTH, spans)
+    room = string.bytes.tensor.shape[0].constant
+    assert room is not None, "a reader says how long its records are"
+
+    count = length
+    if dtype.size > 1:
+        count = apply(context, op_between("//"), [length, context.at(span).scalar_like(dtype.size, length)], spans)
+    most = dim(room // dtype.size)
+    size = new_size(context, most)
+    apply(context, "range", [count], spans, MeasuredAttributes(size, most))
+    attributes = DecodeAttributes(string.reader, dtype, size)
+    return Tensor(_append(context, DECODE, (string.bytes, string.location), attributes, spans).results[0])
+
+
+def _dtype(context: Context, argument: Argument) -> DType:
+    entity = value_of(context, argument)
+    if isinstance(entity, Unknown):
+        raise Abandoned
+    if isinstance(entity, ElementType) and isinstance(entity.dtype, DType):
+        if entity.dtype != BOOL and not entity.dtype.is_complex:
+            return entity.dtype
+    elif context.generic:
+        raise Abandoned
+    title, helps = f"`{DECODE}` takes the type of numbers", (f"write `{DECODE}(fields.image, u8)`",)
+    raise mistake("E0315", title, argument.span, f"this is {describe(entity)}", helps=helps)

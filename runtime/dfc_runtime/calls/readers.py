@@ -1,0 +1,276 @@
+"""The readers of a program while it runs: the handlers for its requests that are about records.
+
+Assumes sites as the compiler writes them: what a request says of its reader is the same at each of its sites.
+Guarantees that what a reader gives is a function of its position and of the files alone; that a damaged record is an
+error at its turn, or left out and counted; and that files are opened with the first request. A few records behind the
+one that is asked for are read with it, as they will be wanted next.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfc_runtime.calls.hosts import Handler, HostRequest
+from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.errors import EndOfData, FeedError, FileError, LimitError, RecordError
+from dfc_runtime.formats.fields import shown
+from dfc_runtime.formats.manifest import DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT, HostSite, Manifest
+from dfc_runtime.names import did_you_mean
+from dfc_runtime.records import example
+from dfc_runtime.records.framing import HEAD, OnError
+from dfc_runtime.records.reading import RecordFiles
+from dfc_runtime.records.stream import RecordStream, Shuffled, share
+from dfc_runtime.records.wire import WireError
+from dfc_runtime.terminal import in_one_line
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Sources = Mapping[str, str | os.PathLike[str]]
+"""Patterns by the full names of readers, in place of those that the program says."""
+PREFETCHED = 64
+PREFETCHED_BYTES = 1 << 20
+"""What is read at once: so many records, unless they have more bytes than this."""
+_ORDERS: Mapping[object, Shuffled] = {"files": "files", "records": "records"}
+
+
+class Readers:
+    """The readers of one program. Patterns in the program are relative to `folder`, those in `sources` to the working
+    folder; `FeedError` (E0901) if `sources` names a reader that is not there."""
+
+    def __init__(self, manifest: Manifest, folder: str, sources: Sources) -> None:
+        sites = {str(site.attributes["resource"]): site for site in manifest.sites if site.kind == RECORD_NEXT}
+        for name in sources:
+            if name not in sites:
+                text = f"the program has no reader {shown(name)}{did_you_mean(name, sites)}"
+                raise FeedError(f"{text}; its readers: {', '.join(sorted(sites)) or 'none'}", code="E0901")
+        self._readers = {name: _Reader(name, site, folder, sources.get(name)) for name, site in sites.items()}
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """By kind."""
+        return {
+            RECORD_NEXT: lambda request: self._of(request).next(request),
+            PARSE_EXAMPLE: lambda request: _parse(self._of(request), request),
+            DECODE_RAW: lambda request: _decode(self._of(request), request),
+        }
+
+    def close(self) -> None:
+        """Closes the files; a further request opens them again."""
+        for reader in self._readers.values():
+            reader.close()
+
+    def _of(self, request: HostRequest) -> _Reader:
+        return self._readers[str(request.site.attributes["resource"])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """An element of the stream that was read: the record of this number, None if it is damaged."""
+
+    number: int
+    record: NDArray[np.uint8] | None
+
+
+class _Reader:
+    """One reader: its files, once they are open, and the elements that are read already, by their number."""
+
+    def __init__(self, name: str, site: HostSite, folder: str, pattern: str | os.PathLike[str] | None) -> None:
+        stated, self.name, self._site = site.attributes, name, site
+        self._pattern = os.fspath(pattern) if pattern is not None else str(stated["pattern"])
+        self._folder = folder if pattern is None else ""
+        self._passes, self._seed, self._part, self._parts, self._longest = (
+            _whole(stated[key]) for key in ("passes", "seed", "part", "parts", "longest")
+        )
+        self._shuffled: Shuffled = _ORDERS.get(stated["shuffled"], "")
+        self._on_error: OnError = "skip" if stated["on_error"] == "skip" else "fail"
+        self._lock = threading.Lock()
+        self._opened: tuple[RecordFiles, RecordStream] | None = None
+        self._prefetched: dict[int, _Read] = {}
+
+    def next(self, request: HostRequest) -> None:
+        """Fills in the record at a position, or the first intact one behind it, and the position behind that."""
+        (position,), (data, location, moved) = request.inputs, request.outputs
+        element, skipped = (int(each) for each in position)
+        with self._lock:
+            files, stream = self._files()
+            end = self._passes * stream.count
+            element = _first(self._part, self._parts, element)
+            while element < end:
+                read = self._read(files, stream, element, end)
+                element += self._parts
+                if read.record is None:
+                    skipped += 1
+                    continue
+                size = len(read.record)
+                if size > len(data):
+                    raise self._too_long(files, read.number, size)
+                data[:size] = read.record
+                location[:] = 0, size, read.number
+                moved[:] = element, skipped
+                return
+        raise self._end(stream)
+
+    def close(self) -> None:
+        """Closes the files, unless a runner that does not end is reading them."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._opened is not None:
+                self._opened[0].close()
+            self._opened, self._prefetched = None, {}
+        finally:
+            self._lock.release()
+
+    def described(self, number: int) -> tuple[str, str, int]:
+        """A record in words, its file and its number in that."""
+        with self._lock:
+            files, _ = self._files()
+            file = int(files.locate(np.array([number]))[0][0])
+            record, path = number - int(files.first[file]), files.indices[file].path
+        return f"record {record} of {in_one_line(path)}", path, record
+
+    def _files(self) -> tuple[RecordFiles, RecordStream]:
+        if self._opened is None:
+            files = RecordFiles(self._paths(), self._on_error)
+            counts = tuple(index.count for index in files.indices)
+            if not files.count:
+                text = f"the files of the reader {shown(self.name)} hold no records: {in_one_line(self._pattern)}"
+                raise RecordError(text, code="E0916", file=files.indices[0].path)
+            weakref.finalize(self, files.close)
+            self._opened = files, RecordStream(counts, self._shuffled, self._seed)
+        return self._opened
+
+    def _paths(self) -> list[str]:
+        """The files that the pattern names, in the order of the bytes of their names."""
+        pattern = os.path.join(glob.escape(self._folder), self._pattern)
+        paths = [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
+        if not paths:
+            where = in_one_line(os.path.abspath(self._folder))
+            text = f"no file is called {in_one_line(self._pattern)} in {where}: the reader {shown(self.name)} has none"
+            helps = f"write some with dfc data make, or name others: --data {self.name}=GLOB"
+            raise FileError(f"{text}\n  {helps}", code="E0909", spans=[self._site.location])
+        return sorted(paths, key=os.fsencode)
+
+    def _read(self, files: RecordFiles, stream: RecordStream, element: int, end: int) -> _Read:
+        """An element; those that follow are read with it, unless one of them is an error."""
+        known = self._prefetched.pop(element, None)
+        if known is not None:
+            return known
+        elements = share(self._part, self._parts, element, min(end, element + PREFETCHED * self._parts))
+        numbers = stream.elements(elements)
+        sizes = np.cumsum(files.locate(numbers)[2])
+        count = max(1, int(np.searchsorted(sizes, PREFETCHED_BYTES, side="right")))
+        try:
+            self._prefetched = self._some(files, elements[:count], numbers[:count])
+        except RecordError:
+            self._prefetched = self._some(files, elements[:1], numbers[:1])
+        return self._prefetched.pop(element)
+
+    def _some(self, files: RecordFiles, elements: NDArray[np.int64], numbers: NDArray[np.int64]) -> dict[int, _Read]:
+        """Elements with their records, as far as these are intact."""
+        batch = files.read(numbers)
+        frames, row, some = batch.frames, 0, dict[int, _Read]()
+        for element, number in zip(elements.tolist(), numbers.tolist(), strict=True):
+            record = None
+            if row < len(batch.numbers) and batch.numbers[row] == number:
+                start, length = int(frames.starts[row]), int(frames.lengths[row])
+                record, row = frames.data[start : start + length], row + 1
+            some[element] = _Read(number, record)
+        return some
+
+    def _too_long(self, files: RecordFiles, number: int, size: int) -> LimitError:
+        file = int(files.locate(np.array([number]))[0][0])
+        record, index = number - int(files.first[file]), files.indices[file]
+        at = int(index.starts[record]) - HEAD
+        text = f"record {record} of {in_one_line(index.path)}, at byte {at}, has {size} bytes"
+        text += f", and {shown(self.name)} has room for {self._longest}"
+        helps = f"declare it with record_files(.., longest = {size})"
+        return LimitError(f"{text}\n  {helps}", code="E0905", spans=[self._site.location])
+
+    def _end(self, stream: RecordStream) -> EndOfData:
+        passes = "1 pass" if self._passes == 1 else f"{self._passes} passes"
+        text = f"the reader {shown(self.name)} has nothing more: {passes} of {stream.count} records"
+        return EndOfData(text, code="E0918", spans=[self._site.location])
+
+
+def _whole(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _first(part: int, parts: int, element: int) -> int:
+    """The first element of a part that is not before this one."""
+    return element + (part - element) % parts
+
+
+# ------------------------------------------------------------ what is inside --
+
+
+def _parse(reader: _Reader, request: HostRequest) -> None:
+    """Fills in the features that are wanted."""
+    data, location = request.inputs
+    begin, size, number = (int(each) for each in location)
+    names, kinds = request.site.attributes["names"], request.site.attributes["kinds"]
+    assert isinstance(names, tuple) and isinstance(kinds, tuple)
+    record = data[begin : begin + size].tobytes()
+    try:
+        layouts = example.layouts(record)
+    except WireError as problem:
+        where, file, at = reader.described(number)
+        raise example.no_example(problem, where, file, at) from None
+    for name, kind, output in zip(names, kinds, request.outputs, strict=True):
+        layout = layouts.get(name)
+        expected = "bytes" if kind == "string" else "float" if output.dtype == np.float32 else "int64"
+        if layout is None or layout.kind != expected:
+            raise _other(reader, number, name, expected, layouts)
+        if kind == "string":
+            if len(layout.spans) != 1:
+                raise _uneven(reader, number, f"{len(layout.spans)} strings", name, "one")
+            span = layout.spans[0]
+            output[:] = begin + span.begin, span.end - span.begin, number
+            continue
+        values = np.asarray(example.values_of(record, layout))
+        if values.size != output.size:
+            raise _uneven(reader, number, f"{values.size} numbers", name, str(output.size))
+        output[...] = values.reshape(output.shape)
+
+
+_WORDS = {"bytes": "strings", "float": "floats", "int64": "whole numbers", "": "nothing"}
+
+
+def _other(
+    reader: _Reader, number: int, name: str, expected: str, layouts: Mapping[str, example.Layout]
+) -> RecordError:
+    where, file, record = reader.described(number)
+    layout = layouts.get(name)
+    if layout is None:
+        there = ", ".join(map(shown, sorted(layouts))) or "none"
+        text = f"{where} has no feature {shown(name)}{did_you_mean(name, layouts)}; its features: {there}"
+    else:
+        text = f"the feature {shown(name)} of {where} holds {_WORDS[layout.kind]}, and {_WORDS[expected]} are wanted"
+    return RecordError(text, code="E0915", file=file, record=record)
+
+
+def _uneven(reader: _Reader, number: int, there: str, name: str, expected: str) -> RecordError:
+    where, file, record = reader.described(number)
+    text = f"the feature {shown(name)} of {where} has {there}, and {expected} is wanted"
+    return RecordError(text, code="E0915", file=file, record=record)
+
+
+def _decode(reader: _Reader, request: HostRequest) -> None:
+    """Copies the bytes of a string to where they are numbers."""
+    (data, location), (x,) = request.inputs, request.outputs
+    begin, size, number = (int(each) for each in location)
+    if x.nbytes != size:
+        where, file, record = reader.described(number)
+        text = f"a string of {size} bytes in {where} is no whole number of {x.dtype.itemsize} bytes each"
+        raise RecordError(text, code="E0915", file=file, record=record)
+    x.reshape(-1).view(np.uint8)[:] = data[begin : begin + size]

@@ -1,0 +1,55 @@
+"""Sites of host calls that are about records: whether one says all that its handler takes for granted.
+
+Assumes a site whose own form was checked. What is otherwise than the compiler writes it is a `ValueError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dfc_runtime.formats import fields
+from dfc_runtime.formats.manifest import DECODE_RAW, RECORD_NEXT, HostSite, SiteOperand, StateEntry
+
+POSITION, LOCATION = SiteOperand("i64", (2,)), SiteOperand("i64", (3,))
+MOST = {"passes": 2**31, "parts": 2**20, "longest": 2**30}
+
+
+def check_record_site(site: HostSite, state: Mapping[str, StateEntry]) -> None:
+    """It is of a reader that is there, and its operands are those of its kind."""
+    name = site.attributes.get("resource")
+    is_reader = isinstance(name, str) and name in state and (state[name].dtype, state[name].shape) == ("i64", (2,))
+    if not is_reader or not (_is_next(site) if site.kind == RECORD_NEXT else _is_of_a_string(site)):
+        raise ValueError(f"the {site.kind} in entry {fields.shown(site.entry)} is of no reader")
+
+
+def _is_next(site: HostSite) -> bool:
+    stated = site.attributes
+    texts = all(isinstance(stated.get(key), str) for key in ("pattern", "shuffled", "on_error"))
+    numbers = [stated.get(key) for key in ("passes", "parts", "longest", "part", "seed")]
+    if not texts or not all(type(each) is int for each in numbers):
+        return False
+    passes, parts, longest, part, _ = (each if isinstance(each, int) else 0 for each in numbers)
+    in_bounds = all(1 <= each <= most for each, most in zip((passes, parts, longest), MOST.values(), strict=True))
+    outputs = (SiteOperand("u8", (longest,)), LOCATION, POSITION)
+    return in_bounds and 0 <= part < parts and site.inputs == (POSITION,) and site.outputs == outputs
+
+
+def _is_of_a_string(site: HostSite) -> bool:
+    if len(site.inputs) != 2 or site.inputs[1] != LOCATION:
+        return False
+    data = site.inputs[0]
+    if data.dtype != "u8" or len(data.shape) != 1 or not isinstance(data.shape[0], int):
+        return False
+    return len(site.outputs) == 1 if site.kind == DECODE_RAW else _are_features(site)
+
+
+def _are_features(site: HostSite) -> bool:
+    names, kinds = site.attributes.get("names"), site.attributes.get("kinds")
+    if not isinstance(names, tuple) or not isinstance(kinds, tuple):
+        return False
+    if not len(names) == len(kinds) == len(site.outputs):
+        return False
+    return all(
+        output == LOCATION if kind == "string" else kind == "numbers" and output.dtype in ("f32", "i64")
+        for kind, output in zip(kinds, site.outputs, strict=True)
+    )

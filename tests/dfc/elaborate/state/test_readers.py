@@ -1,0 +1,143 @@
+"""Readers of records: their declaration, and what programs do with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dfc.ir import walk
+from dfc.ir.graph import Node, ResourceKind
+from dfc.ir.types import TensorType
+from dfc.ops.effects.records import POSITION, ExampleAttributes, RecordAttributes
+from dfc.ops.spelling import show
+from tests.support.building import codes, graph_of, messages
+
+FILES = 'var files = record_files("a/*.rec", passes = 3, shuffle = true, seed = 7, longest = 1_000)\n'
+
+
+def entry(*lines: str, result: str = "", files: str = FILES) -> str:
+    body = "".join(f"  {line}\n" for line in lines)
+    return f"{files}entry step(){result} {{\n{body}}}\n"
+
+
+def nodes(text: str) -> list[Node]:
+    return [node for node in walk.nodes(graph_of(text).entries["step"].block) if node.op != "constant"]
+
+
+def test_a_reader_is_a_saved_variable_with_its_position() -> None:
+    graph = graph_of(entry("let record = files.next()"))
+    files = graph.resources["files"]
+    assert (files.kind, files.type, files.saved) == (ResourceKind.VARIABLE, POSITION, True)
+    assert (
+        not graph_of(entry("let r = files.next()", files=FILES.rstrip() + " with saved = false\n"))
+        .resources["files"]
+        .saved
+    )
+
+
+def test_the_next_record_moves_the_position() -> None:
+    made = nodes(entry("let record = files.next()"))
+    assert [node.op for node in made] == ["read", "record_next", "assign"]
+    assert made[1].attributes == RecordAttributes("files", "a/*.rec", 3, "files", 7, "fail", 0, 1, 1000)
+    assert [str(value.type) for value in made[1].results] == ["u8[1000]", "i64[3]", "i64[2]", "token(@records)"]
+
+
+def test_fields_of_an_example_are_strings_and_tensors() -> None:
+    lines = (
+        "let record = files.next()",
+        "let fields = parse_example(record, (image = string, label = i64, weights = f32[3]))",
+        "let [N] words: u32[N] = decode_raw(fields.image, u32)",
+        "return sum(words as i64) + fields.label, fields.weights",
+    )
+    text = entry(*lines, result=" -> (a: i64, b: f32[3])")
+    parsed = next(node for node in nodes(text) if node.op == "parse_example")
+    assert isinstance(parsed.attributes, ExampleAttributes)
+    assert parsed.attributes.kinds == ("string", "numbers", "numbers")
+    assert [str(value.type) for value in parsed.results[:-1]] == ["i64[3]", "i64", "f32[3]"]
+    (decoded,) = (node for node in nodes(text) if node.op == "decode_raw")
+    assert isinstance(decoded.result.type, TensorType)
+    assert graph_of(show(graph_of(text)).removeprefix("dfg 1")).entries.keys() == {"init", "step"}
+
+
+def test_a_size_that_was_found_out_may_be_compared_with_a_known_one() -> None:
+    lines = (
+        "let record = files.next()",
+        "let [N] bytes: u8[N] = decode_raw(record, u8)",
+        "if N == 4 { total += bytes }",
+    )
+    text = "var total: u8[4] = 0\n" + entry(*lines)
+    assert codes(text) == []
+    assert codes(text.replace("N == 4", "N == 5")) == ["E0305"]
+
+
+MISTAKES = {
+    "record_files()": "E0204",
+    "record_files(3)": "E0315",
+    'record_files("")': "E0315",
+    'record_files("a", passes = 0)': "E0315",
+    'record_files("a", passes = 1.5)': "E0315",
+    'record_files("a", shuffle = "names")': "E0315",
+    'record_files("a", shuffle = 1.0)': "E0315",
+    'record_files("a", seed = true)': "E0315",
+    'record_files("a", on_error = "ignore")': "E0315",
+    'record_files("a", part = 2, parts = 2)': "E0315",
+    'record_files("a", longest = 0)': "E0315",
+    'record_files("a", capacity = 3)': "E0204",
+}
+
+
+@pytest.mark.parametrize("made", MISTAKES)
+def test_a_declaration_that_means_nothing_is_a_mistake(made: str) -> None:
+    assert codes(entry("let record = files.next()", files=f"var files = {made}\n")) == [MISTAKES[made]]
+
+
+USES = {
+    "let record = files.first()": "E0203",
+    "let record = files.next(3)": "E0204",
+    "let x = files.skipped() + files.next()": "E0403",
+    "files := 3": "E0406",
+    'let x = record_files("b")': "E0407",
+    "let record = files.next() let x = record + 1": "E0316",
+    "let record = files.next() let fields = parse_example(record, (a = f64))": "E0302",
+    "let record = files.next() let fields = parse_example(record, (a = 3))": "E0316",
+    "let record = files.next() let fields = parse_example(record, 3)": "E0316",
+    "let x = parse_example(3, (a = i64))": "E0316",
+    "let record = files.next() let x = decode_raw(record, bool)": "E0315",
+    "let record = files.next() let x = decode_raw(record, string)": "E0315",
+    "let x = decode_raw(iota(i64[3]), u8)": "E0316",
+}
+
+
+@pytest.mark.parametrize("line", USES)
+def test_a_use_that_means_nothing_is_a_mistake(line: str) -> None:
+    assert codes(entry(*line.replace(" let ", "\n  let ").split("\n"))) == [USES[line]]
+
+
+def test_a_function_cannot_read_and_a_readonly_entry_neither() -> None:
+    body = "{\n  let record = files.next()\n  return files.position()\n}\n"
+    assert codes(f"{FILES}fn f() -> i64 {body}entry g() -> i64 {{ return f() }}") == ["E0401"]
+    assert codes(f"{FILES}readonly entry g() -> i64 {body}") == ["E0402"]
+
+
+TWO = """
+var files = record_files("a")
+queue q: i64 = fifo(capacity = 3)
+runner one { let record = files.next()
+  q.put(files.position()) }
+OTHER { let record = files.next()
+  q.put(files.position()) }
+entry take() -> i64 { return q.take() }
+"""
+
+
+@pytest.mark.parametrize("other", ["runner two", "entry two()"])
+def test_two_who_read_at_the_same_time_are_refused(other: str) -> None:
+    text = messages(TWO.replace("OTHER", other))
+    assert "error[E0706]: `files` is read by `one` and by `two`, at the same time" in text
+    assert "part = 0, parts = 2" in text
+
+
+def test_entries_may_share_a_reader_unless_they_are_concurrent() -> None:
+    body = "() { let record = files.next() }\n"
+    assert codes(f"{FILES}entry a{body}entry b{body}") == []
+    concurrent = "() with concurrent = true { let record = files.next() }\n"
+    assert codes(f"{FILES}entry a{concurrent}") == ["E0706"]

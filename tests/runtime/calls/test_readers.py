@@ -1,0 +1,246 @@
+"""Readers in programs: which records come, what is in them, and what is said of those that are not right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dfc
+from dfc_runtime.errors import FeedError, FileError, LimitError, RecordError, RunError
+from dfc_runtime.module import Module
+from dfc_runtime.records.example import encode_example
+from dfc_runtime.records.stream import RecordStream
+from tests.support.pipelines import compiled, drained
+from tests.support.record_files import framed, some_records, write_records
+
+COUNTS = (5, 0, 7, 3)
+RECORDS = some_records(sum(COUNTS), longest=30)
+READ = """
+var files = record_files("part-*.rec"ARGUMENTS, longest = 64)
+entry next() -> (bytes: u8[?], at: i64, skipped: i64) {
+  let record = files.next()
+  let [N] bytes: u8[N] = decode_raw(record, u8)
+  return bytes, files.position(), files.skipped()
+}
+entry again() { initialize(program) }
+"""
+PIPELINE = """
+var files = record_files("part-*.rec", passes = 2, longest = 64)
+queue found: i64 = fifo(capacity = 4)
+var odd: i64 = 0
+runner read with copies = COPIES {
+  let record = files.next()
+  let [N] bytes: u8[N] = decode_raw(record, u8)
+  if N % 2 == 0 { found.put(sum(bytes as i64)) } else { odd += 1 }
+}
+entry next() -> i64 { return found.take() }
+entry odds() -> i64 { return odd }
+"""
+EXAMPLE = """
+var files = record_files("part-*.rec", longest = 256)
+entry next() -> (image: u8[?], label: i64, weights: f32[2, 2], half: i16[?]) {
+  let record = files.next()
+  let fields = parse_example(record, (image = string, label = i64, weights = f32[2, 2]))
+  let [N] image: u8[N] = decode_raw(fields.image, u8)
+  let [M] half: i16[M] = decode_raw(fields.image, i16)
+  return image, fields.label, fields.weights, half
+}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four files of fifteen records, one of them without any."""
+    begin = 0
+    for number, count in enumerate(COUNTS):
+        write_records(tmp_path / f"part-{number}.rec", RECORDS[begin : begin + count])
+        begin += count
+    return tmp_path
+
+
+def program(folder: Path, text: str, arguments: str = "", **data: str | Path) -> Module:
+    return dfc.loads(compiled(text.replace("ARGUMENTS", arguments)), threads=1, folder=folder, data=data)
+
+
+def read(model: Module) -> list[bytes]:
+    """All records, to the end of the data."""
+    return [bytes(each.bytes) for each in drained(model.next)]
+
+
+def numbered(records: list[bytes]) -> list[int]:
+    return [RECORDS.index(each) for each in records]
+
+
+def test_passes_go_through_the_files_in_the_order_of_their_names(folder: Path) -> None:
+    model = program(folder, READ, ", passes = 2")
+    assert read(model) == RECORDS * 2
+    with pytest.raises(dfc.EndOfData, match="the reader files has nothing more: 2 passes of 15 records"):
+        model.next()
+    model.again()
+    assert read(model) == RECORDS * 2
+
+
+@pytest.mark.parametrize(("shuffle", "order"), [("true", "files"), ('"files"', "files"), ('"records"', "records")])
+def test_each_pass_is_shuffled_anew_as_its_seed_says(folder: Path, shuffle: str, order: str) -> None:
+    got = numbered(read(program(folder, READ, f", passes = 3, shuffle = {shuffle}, seed = 5")))
+    assert got == RecordStream(COUNTS, order, 5).elements(np.arange(45)).tolist()
+    assert [sorted(got[begin : begin + 15]) for begin in (0, 15, 30)] == [list(range(15))] * 3
+    assert got[:15] != got[15:30]
+
+
+def test_parts_have_every_record_once_in_each_pass(folder: Path) -> None:
+    shares = [
+        numbered(read(program(folder, READ, f', passes = 2, shuffle = "records", part = {part}, parts = 4')))
+        for part in range(4)
+    ]
+    whole = numbered(read(program(folder, READ, ', passes = 2, shuffle = "records"')))
+    assert shares == [whole[part::4] for part in range(4)]
+
+
+def test_a_reader_goes_on_where_its_position_says(folder: Path) -> None:
+    model = program(folder, READ, ', passes = 2, shuffle = "records"')
+    whole = read(model)
+    model.state["files"] = np.array([21, 0])
+    assert read(model) == whole[21:]
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_runner_reads_to_the_end_which_closes_its_queue(folder: Path, copies: int) -> None:
+    model = program(folder, PIPELINE.replace("COPIES", str(copies)))
+    even = [sum(each) for each in RECORDS if len(each) % 2 == 0]
+    assert drained(model.next) == even * 2
+    assert model.odds() == 2 * (len(RECORDS) - len(even))
+
+
+def damage(folder: Path, file: int, record: int) -> int:
+    """Changes a byte of a record; where its frame begins."""
+    path = folder / f"part-{file}.rec"
+    records = RECORDS[sum(COUNTS[:file]) :]
+    at = sum(len(framed(each)) for each in records[:record])
+    data = bytearray(path.read_bytes())
+    data[at + 12] ^= 4
+    path.write_bytes(data)
+    return at
+
+
+def test_a_damaged_record_is_an_error_at_its_turn_that_says_where(folder: Path) -> None:
+    at = damage(folder, 2, 1)
+    model = program(folder, READ)
+    for record in RECORDS[:6]:
+        assert bytes(model.next().bytes) == record
+    for _ in range(2):
+        with pytest.raises(RecordError, match=f"part-2.rec: record 1 at byte {at}: its .* are damaged") as caught:
+            model.next()
+        assert (caught.value.code, caught.value.record, caught.value.offset) == ("E0914", 1, at)
+    assert model.state["files"].tolist() == [6, 0]
+
+
+def test_damaged_records_are_left_out_and_counted(folder: Path) -> None:
+    damage(folder, 0, 4), damage(folder, 2, 0), damage(folder, 3, 2)
+    model = program(folder, READ, ', on_error = "skip", passes = 2')
+    got = drained(model.next)
+    kept = [each for number, each in enumerate(RECORDS) if number not in (4, 5, 14)]
+    assert [bytes(each.bytes) for each in got] == kept * 2
+    assert [(each.at, each.skipped) for each in got[3:5]] == [(4, 0), (7, 2)]
+    assert got[-1].skipped == 5  # the last one is behind it
+
+
+def test_what_fails_in_a_runner_reaches_whoever_takes(folder: Path) -> None:
+    damage(folder, 0, 2)
+    model = program(folder, PIPELINE.replace("COPIES", "2"))
+    with pytest.raises(RunError, match=r"the runner `read` has failed in iteration 2: .*part-0.rec: record 2 at byte"):
+        drained(model.next)
+
+
+def test_a_record_that_has_no_room_says_how_much_it_needs(folder: Path) -> None:
+    write_records(folder / "part-0.rec", [b"a", bytes(65)])
+    model = program(folder, READ)
+    assert bytes(model.next().bytes) == b"a"
+    with pytest.raises(LimitError, match=r"(?s)record 1 of .*part-0.rec, at byte 17, has 65 bytes, .*longest = 65\)"):
+        model.next()
+
+
+def test_files_are_named_when_the_program_is_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "other").mkdir()
+    write_records(folder / "other" / "x.rec", [b"other"])
+    monkeypatch.chdir(folder)
+    assert read(program(folder, READ, files="other/*.rec")) == [b"other"]
+    (folder / "other" / "program.bundle").write_bytes(compiled(READ.replace("ARGUMENTS", "").replace("part-", "")))
+    assert read(dfc.load("other/program.bundle", threads=1)) == [b"other"]
+    with pytest.raises(FeedError, match=r"no reader file; did you mean files\?; its readers: files"):
+        program(folder, READ, file="other/*.rec")
+
+
+def test_files_that_are_not_there_or_hold_nothing_are_one_line(tmp_path: Path) -> None:
+    model = program(tmp_path, READ)
+    with pytest.raises(FileError, match=r"no file is called part-\*.rec in .*: the reader files has none"):
+        model.next()
+    (tmp_path / "part-0.rec").write_bytes(b"")
+    with pytest.raises(RecordError, match=r"the files of the reader files hold no records: .*part-\*.rec"):
+        model.next()
+    (tmp_path / "part-0.rec").write_bytes(b"\x1f\x8b" + bytes(40))
+    with pytest.raises(RecordError, match=r"part-0\.rec") as caught:
+        model.next()
+    assert caught.value.code == "E0916"
+
+
+def examples() -> Iterator[tuple[bytes, int, np.ndarray]]:
+    for number in range(4):
+        weights = np.linspace(number, -2.5, 4, dtype=np.float32).reshape(2, 2)
+        yield bytes(range(10 * number, 12 * number)), (-1) ** number << 40 + number, weights
+
+
+def test_features_of_examples_are_strings_and_numbers(tmp_path: Path) -> None:
+    made = list(examples())
+    packed = [
+        encode_example({"image": image, "label": np.array([label]), "weights": weights, "more": b"x"})
+        for image, label, weights in made
+    ]
+    write_records(tmp_path / "part-0.rec", packed)
+    for (image, label, weights), got in zip(made, drained(program(tmp_path, EXAMPLE).next), strict=True):
+        assert (bytes(got.image), got.label) == (image, label)
+        np.testing.assert_array_equal(got.weights, weights)
+        np.testing.assert_array_equal(got.half, np.frombuffer(image, "<i2"))
+
+
+GOOD = {"image": b"1234", "label": np.array([1]), "weights": np.zeros(4, np.float32)}
+WRONG = {
+    "is no example: at its byte 1": b"\xff",
+    "has no feature label; did you mean lable.; its features: image, lable, weights": {
+        **{name: GOOD[name] for name in ("image", "weights")},
+        "lable": GOOD["label"],
+    },
+    "the feature label of .* holds floats, and whole numbers are wanted": {**GOOD, "label": np.ones(1, np.float32)},
+    "the feature weights of .* has 3 numbers, and 4 is wanted": {**GOOD, "weights": np.zeros(3, np.float32)},
+    "the feature image of .* has 2 strings, and one is wanted": {**GOOD, "image": [b"a", b"b"]},
+    "a string of 3 bytes in .* is no whole number of 2 bytes each": {**GOOD, "image": b"abc"},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_a_record_with_something_else_in_it_says_which_one_and_what(tmp_path: Path, message: str) -> None:
+    wrong = WRONG[message]
+    data = wrong if isinstance(wrong, bytes) else encode_example(wrong)
+    write_records(tmp_path / "part-0.rec", [encode_example(GOOD), data])
+    model = program(tmp_path, EXAMPLE)
+    assert bytes(model.next().image) == b"1234"
+    with pytest.raises(RecordError, match=message) as caught:
+        model.next()
+    assert (caught.value.code, caught.value.record) == ("E0915", 1)
+    assert "record 1 of" in str(caught.value) and "part-0.rec" in str(caught.value)
+
+
+def test_a_module_that_is_closed_holds_no_file_open(folder: Path) -> None:
+    model = program(folder, READ)
+    model.next()
+    assert _open_files(folder)
+    model.close()
+    assert not _open_files(folder)
+
+
+def _open_files(folder: Path) -> list[Path]:
+    targets = [each.resolve() for each in Path("/proc/self/fd").iterdir()]
+    return [each for each in targets if folder in each.parents]
