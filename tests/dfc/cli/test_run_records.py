@@ -1,0 +1,55 @@
+"""`dfc run` of a program that reads records: which files, and how a run goes on behind another one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Command
+from tests.support.record_files import write_records
+
+PROGRAM = """dfg 1
+
+var files = record_files("data/*.rec", passes = 2, shuffle = "records", seed = 4, longest = 32)
+var seen: i64 = 0
+
+entry step() -> (first: i64, seen: i64) {
+  let record = files.next()
+  let [N] bytes: u8[N] = decode_raw(record, u8)
+  let first = sum(bytes as i64)
+  seen := seen * 31 + first
+  return first, seen
+}
+"""
+RUN = ("run", "read/program.dfg", "step", "--json")
+
+
+@pytest.fixture
+def program(folder: Path) -> Path:
+    """A program in a folder of its own, with its records."""
+    (folder / "read" / "data").mkdir(parents=True)
+    (folder / "read" / "program.dfg").write_text(PROGRAM)
+    write_records(folder / "read" / "data" / "a.rec", [bytes([number]) for number in range(1, 8)])
+    write_records(folder / "other.rec", [b"\x63"])
+    return folder
+
+
+@pytest.mark.usefixtures("program")
+def test_patterns_are_relative_to_the_program_and_those_of_the_command_to_where_it_runs(dfc: Command) -> None:
+    assert json.loads(dfc(*RUN).out)["results"]["first"] in range(1, 8)
+    assert json.loads(dfc(*RUN, "--data", "files=*.rec").out)["results"]["first"] == 0x63
+    ended = dfc(*RUN, "--data", "file=*.rec")
+    assert (ended.code, "the program has no reader file; did you mean files?" in ended.err) == (2, True)
+    ended = dfc(*RUN, "--data", "files=no-*.rec")
+    assert ended.code == 6
+    assert "no file is called no-*.rec in" in ended.err and "Traceback" not in ended.err
+
+
+@pytest.mark.usefixtures("program")
+def test_a_run_that_goes_on_reads_what_a_single_one_would(dfc: Command) -> None:
+    whole = json.loads(dfc(*RUN, "--steps", 9).out)["results"]
+    for steps in (2, 7):
+        ended = dfc(*RUN, "--steps", steps, "--state", "kept", "--again")
+    assert json.loads(ended.out)["results"]["seen"] == whole["seen"]

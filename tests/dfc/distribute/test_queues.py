@@ -1,0 +1,19 @@
+"""What belongs to a program on one processor is refused where it would run elsewhere."""
+
+from __future__ import annotations
+
+from dfc.distribute.queues import refused_readers
+from tests.support.building import graph_of
+
+READER = """
+var files = record_files("a")
+entry one() { let record = files.next() }
+entry two() { let record = files.next() }
+"""
+
+
+def test_a_reader_is_refused_once_with_the_first_line_that_reads() -> None:
+    (refused,) = refused_readers(graph_of(READER))
+    assert (refused.code, refused.span.line) == ("E1001", 4)
+    assert refused.title == "readers of records are not supported on many ranks yet"
+    assert not list(refused_readers(graph_of("entry one() -> i64 { return 1 }")))

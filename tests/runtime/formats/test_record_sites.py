@@ -1,0 +1,63 @@
+"""Requests about records in a manifest: what handlers take for granted is checked when it is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dfc_runtime.formats.manifest import HostSite, SiteOperand
+from dfc_runtime.formats.site_reading import check_sites
+from tests.support.bundles import LOCATION, Sketch, entry, state
+
+POSITION, STRING = SiteOperand("i64", (2,)), SiteOperand("i64", (3,))
+BYTES = SiteOperand("u8", (64,))
+STREAM = {
+    "resource": "files",
+    "pattern": "*.rec",
+    "passes": 2,
+    "shuffled": "",
+    "seed": -3,
+    "on_error": "skip",
+    "part": 1,
+    "parts": 2,
+    "longest": 64,
+}
+FEATURES = {"resource": "files", "names": ("a", "b"), "kinds": ("string", "numbers")}
+NEXT = HostSite("record_next", "read", STREAM, (POSITION,), (BYTES, STRING, POSITION), (), LOCATION)
+PARSE = HostSite("parse_example", "read", FEATURES, (BYTES, STRING), (STRING, SiteOperand("f32", (3,))), (), LOCATION)
+DECODE = HostSite(
+    "decode_raw", "read", {"resource": "files"}, (BYTES, STRING), (SiteOperand("i16", ("N",)),), (), LOCATION
+)
+
+
+def check(*sites: HostSite) -> None:
+    reader = state("files", "i64[2]")
+    check_sites(Sketch(entries=[(entry("read", {}), "read")], state=[reader], sites=list(sites)).manifest())
+
+
+def test_sites_as_the_compiler_writes_them_are_taken() -> None:
+    check(NEXT, PARSE, DECODE)
+
+
+WRONG = {
+    "of no reader": replace(NEXT, attributes={**STREAM, "resource": "file"}),
+    "no passes": replace(NEXT, attributes={**STREAM, "passes": 0}),
+    "no such part": replace(NEXT, attributes={**STREAM, "part": 2}),
+    "a truth value": replace(NEXT, attributes={**STREAM, "seed": True}),
+    "no pattern": replace(NEXT, attributes={name: value for name, value in STREAM.items() if name != "pattern"}),
+    "other room": replace(NEXT, attributes={**STREAM, "longest": 65}),
+    "no position": replace(NEXT, inputs=()),
+    "more features than values": replace(PARSE, attributes={**FEATURES, "names": ("a", "b", "c")}),
+    "an unknown kind": replace(PARSE, attributes={**FEATURES, "kinds": ("string", "text")}),
+    "bytes of no known size": replace(PARSE, inputs=(SiteOperand("u8", ("N",)), STRING)),
+    "features of f64": replace(PARSE, outputs=(STRING, SiteOperand("f64", ()))),
+    "two vectors": replace(DECODE, outputs=DECODE.outputs * 2),
+    "another string": replace(DECODE, inputs=(BYTES, POSITION)),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_handlers_could_not_take_is_refused(what: str) -> None:
+    with pytest.raises(ValueError, match=r"in entry read is of no reader"):
+        check(WRONG[what])
