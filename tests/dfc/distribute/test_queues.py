@@ -14,6 +14,6 @@ entry two() { let record = files.next() }
 
 def test_a_reader_is_refused_once_with_the_first_line_that_reads() -> None:
     (refused,) = refused_readers(graph_of(READER))
-    assert (refused.code, refused.span.line) == ("E1001", 4)
+    assert (refused.code, refused.span.line) == ("E1001", 3)
     assert refused.title == "readers of records are not supported on many ranks yet"
     assert not list(refused_readers(graph_of("entry one() -> i64 { return 1 }")))
