@@ -91,7 +91,7 @@ def _text(make: Callable[[int], str], count: int) -> Callable[[], str]:
 
 CASES: dict[str, tuple[str, Callable[[], Path | str]]] = {
     "gpt_12": ("compile", _file(PROGRAMS / "gpt_12.dfg")),
-    "resnet50": ("compile", _file(PROGRAMS / "resnet50.dfg")),
+    "resnet50": ("compile", _file(SAMPLES / "zoo" / "resnet50.dfg")),
     "digits_check": ("check", _file(SAMPLES / "digits.dfg")),
     "concat_50": ("compile", _text(wide_concat, 50)),
     "concat_200": ("compile", _text(wide_concat, 200)),

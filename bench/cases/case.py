@@ -59,9 +59,9 @@ class Work:
 class Case:
     """One row of the table.
 
-    `kind` names the function of a system that prepares it. `program` and `entry` are dfc's, `settings` those sizes that
-    the program is compiled with. `small` are sizes for tests and trials. `tolerance` bounds the difference of any two
-    systems' results, relative to the largest element of each array.
+    `kind` names the function of a system that prepares it. `program`, seen from `bench/programs`, and `entry` are
+    dfc's, `settings` what the program is compiled with. `small` are sizes for tests and trials. `tolerance` bounds the
+    difference of any two systems' results, relative to the largest element of each array.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Case:
     limit: Literal["fma", "copy", None] = None
     target: Target = Target()
     tolerance: float = 1e-4
-    settings: Callable[[Sizes], Mapping[str, int]] = lambda sizes: {}
+    settings: Callable[[Sizes], Mapping[str, float]] = lambda sizes: {}
     group: str = ""
 
     def at(self, is_small: bool) -> Sizes:

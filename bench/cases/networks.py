@@ -1,10 +1,10 @@
 """Convolutional networks of the literature as lists of layers, from which each peer builds its own.
 
 Images are laid out as [batch, height, width, channel] and kernels as [height, width, in, out], as in dfc. Layers have
-the names of the instances in dfc's programs, so that the same weights go everywhere. Sources: AlexNet, the one-tower
-form of Krizhevsky 2014; OverFeat, the fast model of Sermanet and others 2013; VGG-A of Simonyan and Zisserman 2014;
-GoogLeNet of Szegedy and others 2014 without its two side exits; ResNet-50 of He and others 2015, strides on the 3 x 3
-convolutions.
+the names of the instances in dfc's programs, `samples/zoo`, so that the same weights go everywhere. Sources: AlexNet,
+the one-tower form of Krizhevsky 2014; OverFeat, the fast model of Sermanet and others 2013; VGG-A of Simonyan and
+Zisserman 2014; GoogLeNet of Szegedy and others 2014 without its two side exits; ResNet-50 of He and others 2015,
+strides on the 3 x 3 convolutions.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from bench.cases.case import F32, Case, Data, Sizes, Target, Work, integers, normal, ones, zeros
 
 CLASSES = 1000
+ZOO = "../../samples/zoo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +292,8 @@ def _train_data(sizes: Sizes) -> Data:
     return Data({**data.feeds, "labels": integers("labels", CLASSES, sizes["batch"])}, data.state)
 
 
-def _settings(sizes: Sizes) -> dict[str, int]:
-    return {"IMAGE": sizes["image"], "NARROW": sizes["narrow"]}
+def _settings(sizes: Sizes) -> dict[str, float]:
+    return {"IMAGE": sizes["image"], "NARROW": sizes["narrow"], "RATE": RATE}
 
 
 def _cases(number: int, name: str) -> Iterator[Case]:
@@ -306,7 +307,7 @@ def _cases(number: int, name: str) -> Iterator[Case]:
 
     ratio = 1.3 if name in ("vgg_a", "overfeat") else 1.05
     seconds = 8.0 if name == "resnet50" else None
-    program = f"{name}.dfg"
+    program = f"{ZOO}/{name}.dfg"
     yield Case(
         name, "network", program, "infer", sizes, small, _infer_data, lambda sizes: work(sizes, 1), "fma",
         Target(ratio, 0.85, seconds), 1e-3, _settings,

@@ -59,10 +59,11 @@ def one_entry(text: str, entry: str) -> str:
 
 def write_program(request: Request, folder: Path) -> Path:
     """The case's program with its one entry, beside the modules that it may import."""
-    for module in PROGRAMS.glob("*layers.dfg"):
+    program = PROGRAMS / request.case.program
+    for module in program.parent.glob("*layers.dfg"):
         (folder / module.name).write_bytes(module.read_bytes())
-    file = folder / request.case.program
-    text = (PROGRAMS / request.case.program).read_text(encoding="utf-8")
+    file = folder / program.name
+    text = program.read_text(encoding="utf-8")
     file.write_text(one_entry(text, request.case.entry), encoding="utf-8")
     return file
 

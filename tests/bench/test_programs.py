@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -56,14 +55,9 @@ def test_a_program_computes_what_numpy_does(name: str, tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_networks_have_as_many_parameters_as_in_the_literature(name: str) -> None:
-    """Both the list of layers that peers build from, and the program."""
-    case = CASES[name]
-    layers = networks.network_of(case.sizes).layers
+    """The lists of layers that peers build from; `tests/samples/test_zoo.py` counts those of the programs."""
+    layers = networks.network_of(CASES[name].sizes).layers
     assert networks.parameter_count(layers) == COUNTS[name]
-    trained = {f"{c.name}.{part}" for c in networks.convolutions(layers) for part in ("kernel", "scale", "shift", "b")}
-    trained |= {f"{d.name}.{part}" for d in layers if isinstance(d, networks.Dense) for part in "wb"}
-    declared = declared_state(dfc_peer.PROGRAMS / case.program, case.settings(case.sizes))
-    assert sum(math.prod(shape) for key, shape in declared.items() if key in trained) == COUNTS[name]
 
 
 @pytest.mark.parametrize("name", ["alexnet", "resnet50", "gpt_2_train", "gpt_2_token"])
@@ -78,7 +72,7 @@ def test_state_has_the_names_and_shapes_of_the_program(name: str) -> None:
     assert all(key.endswith((".keys", ".values")) for key in missing), missing
 
 
-def declared_state(path: Path, settings: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+def declared_state(path: Path, settings: Mapping[str, float]) -> dict[str, tuple[int, ...]]:
     resources = graph(read(path), settings).resources
     return {name: tuple(int(str(size)) for size in resource.type.shape) for name, resource in resources.items()}
 

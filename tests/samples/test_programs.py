@@ -44,7 +44,9 @@ TESTS = {
 }
 COMPILED = list(TESTS)
 TOO_LARGE = ["05_sharded_embedding"]  # ten million words: compiled here, loaded on many machines
-BEYOND = [path for path in PROGRAMS if path.stem not in {*COMPILED, *TOO_LARGE} and path.parent.name != "figures"]
+ELSEWHERE = {"figures", "zoo"}
+"""Folders with tests of their own."""
+BEYOND = [path for path in PROGRAMS if path.stem not in {*COMPILED, *TOO_LARGE} and path.parent.name not in ELSEWHERE]
 FEATURES = {
     r"queues are": r"^queue ",
     r"runners are": r"^runner ",
