@@ -20,8 +20,9 @@ from dfc.distribute.deployment.assemble import assemble
 from dfc.distribute.deployment.model import Deployment
 from dfc.distribute.deployment.statements import STATEMENTS, Edition, Statement, StatementBuilder, Written
 from dfc.distribute.deployment.syntax_errors import edition_missing, explain, explain_character
-from dfc.syntax.reader.language import Language, Rejected, load_language, new_token
+from dfc.syntax.reader.language import Language, load_language, new_token
 from dfc.syntax.reader.limits import check_text
+from dfc.syntax.reader.shift_reduce import Rejected
 from dfc.syntax.reader.tokens import Lexed, Token
 
 EDITION = 1

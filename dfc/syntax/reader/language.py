@@ -2,61 +2,42 @@
 
 Assumes the tables that `tables` made of the grammars. Guarantees that any text is cut into tokens and read in linear
 time, without recursion; that nodes are built bottom-up, a method of the builder for each rule; and that what is nested
-deeper than a limit is refused. The parsers have no state of a text: threads may share them.
+deeper than a limit is refused. The parsers have no state of a text: threads may share them. Of lark there are the
+tables, what it makes of them, and its order of terminals; the loops over letters and tokens are here and in
+`shift_reduce`, because lark's take twice as long.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from threading import local
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from lark import Lark, UnexpectedToken
-from lark import Token as LarkToken
+from lark import Lark
 
 from dfc.syntax.reader.node_builder import Children, NodeBuilder
-from dfc.syntax.reader.tokens import END, Lexed, Token
+from dfc.syntax.reader.shift_reduce import Automaton, Rejected, Stack
+from dfc.syntax.reader.tokens import COMMENT, END, NAME, STRANGE, WHITE_SPACE, Lexed, Token
 
 NESTING_LIMIT = 200
 NESTING_SYMBOLS = frozenset({"LPAR", "LSQB", "LBRACE", "NOT", "POWER", "THEN", "ARROW"})
 CLOSING_SYMBOLS = frozenset({"RPAR", "RSQB", "RBRACE"})
 
 
-class Rejected(Exception):
-    """The text cannot go on with `token`."""
-
-    def __init__(self, token: Token) -> None:
-        super().__init__(token.value)
-        self.token = token
-
-
 class TooDeep(Rejected):
     """At `token` the text is nested more than `NESTING_LIMIT` deep."""
 
 
-class _Session(Protocol):
-    """What is used of lark's `InteractiveParser`: a text on its way through the parser."""
-
-    lexer_thread: Any
-    parser_state: Any
-
-    def feed_token(self, token: Token) -> object:
-        """Puts together what `token` ends, then takes it; gives the value of the text if it is the end."""
-
-    def accepts(self) -> set[str]: ...
-
-
 class _Reading(local):
-    """What one thread reads: lark is shared, and its callbacks know no text."""
+    """What one thread builds: lark is shared, and its callbacks know no text."""
 
     def __init__(self) -> None:
         self.builder: NodeBuilder | None = None
-        self.comments: list[Token] = []
-        self.strange: list[int] = []
 
 
 class _Nodes:
@@ -83,72 +64,79 @@ class Language:
     def __init__(self, name: str) -> None:
         self._reading = _Reading()
         tables = _tables(name)
-        tables["data"]["options"] |= {
-            "transformer": _Nodes(self._reading),
-            "lexer_callbacks": {"COMMENT": self._keep_comment, "STRANGE": self._keep_strange},
-        }
-        self._lark: Any = cast(Any, Lark).load(tables)
-        patterns = [terminal.pattern for terminal in self._lark.terminals]
-        words: list[str] = [pattern.value for pattern in patterns if pattern.type == "str"]
-        self.keywords = frozenset(word for word in words if word.isidentifier())
-
-    def _keep_comment(self, token: Token) -> Token:
-        self._reading.comments.append(token)
-        return token
-
-    def _keep_strange(self, token: Token) -> Token:
-        self._reading.strange.append(token.start_pos)
-        return token
+        tables["data"]["options"] |= {"transformer": _Nodes(self._reading)}
+        loaded: Any = cast(Any, Lark).load(tables)
+        self._automaton = Automaton(loaded.parse_interactive().parser_state.parse_conf)
+        scanned: list[Any] = loaded.parser.lexer.scanner.terminals  # in the order in which they are tried
+        self._pattern = re.compile("|".join(f"(?P<{one.name}>{one.pattern.to_regexp()})" for one in scanned))
+        names = {one.name for one in scanned}
+        self._words: dict[str, str] = {one.pattern.value: one.name for one in loaded.terminals if one.name not in names}
+        self.keywords = frozenset(self._words)
 
     def lex(self, text: str) -> Lexed:
         """Cuts a text, whatever it is, into tokens."""
-        reading = self._reading
-        reading.comments, reading.strange = [], []
-        session: _Session = self._lark.parse_interactive(text)
-        tokens: list[Token] = list(session.lexer_thread.lex(session.parser_state))
-        return Lexed(tokens, reading.comments, reading.strange)
+        lexed = Lexed([], [], [])
+        words, keep = self._words, lexed.tokens.append
+        for match in self._pattern.finditer(text):
+            kind = match.lastgroup
+            if kind == WHITE_SPACE:
+                continue
+            if kind == STRANGE:
+                lexed.strange.append(match.start())
+                continue
+            assert kind is not None, "each alternative of the pattern has a name"
+            word = match[0]
+            token = Token(word)
+            token.type = words.get(word, NAME) if kind == NAME else kind
+            token.start_pos, token.end_pos = match.span()
+            if kind == COMMENT:
+                lexed.comments.append(token)
+            else:
+                keep(token)
+        return lexed
 
     def read(self, tokens: Sequence[Token], builder: NodeBuilder) -> object:
         """What `builder` makes of a whole text; raises `Rejected` at the first token that does not fit."""
-        session: _Session = self._lark.parse_interactive()
-        values: list[object] = session.parser_state.value_stack
+        stack = Stack(self._automaton)
+        values = stack.values
         next_check = NESTING_LIMIT
         builder.end = 0
         self._reading.builder = builder
         try:
             for token in tokens:
-                session.feed_token(token)
+                stack.take(token)
                 builder.end = token.end_pos
                 if len(values) > next_check:
                     nesting = _nesting(values)
                     if nesting > NESTING_LIMIT:
                         raise TooDeep(token)
                     next_check = len(values) + NESTING_LIMIT - nesting
-            return session.feed_token(new_token(END, "", builder.end))
-        except UnexpectedToken as failure:
-            raise Rejected(cast(Token, failure.token)) from None
+            stack.take(new_token(END, "", builder.end))
+            return values[-1]
         finally:
             self._reading.builder = None
 
     def expected_after(self, tokens: Sequence[Token]) -> frozenset[str]:
         """The kinds of token that could follow `tokens`, which are the beginning of some text."""
-        session: _Session = self._lark.parse_interactive()
+        stack = Stack(self._automaton)
         try:
             for token in tokens:
-                session.feed_token(token)
-        except UnexpectedToken:
+                stack.take(token)
+        except Rejected:
             return frozenset()
-        return frozenset(session.accepts())
+        return stack.expected()
 
 
 def new_token(kind: str, text: str, start: int) -> Token:
-    """A token that no lexer made."""
-    return cast(Token, LarkToken(kind, text, start_pos=start, end_pos=start + len(text)))
+    """A token that no text has."""
+    token = Token(text)
+    token.type, token.start_pos, token.end_pos = kind, start, start + len(text)
+    return token
 
 
 def _nesting(values: Sequence[object]) -> int:
     """How many brackets, prefix operators and the like are open among what lark has read and not yet put together."""
-    kinds = [value.type if isinstance(value, LarkToken) else "" for value in values]
+    kinds = [value.type if isinstance(value, Token) else "" for value in values]
     negations = sum(kind == "MINUS" and before != "" for before, kind in pairwise(kinds))
     opened = sum(kind in NESTING_SYMBOLS for kind in kinds)
     return negations + opened - sum(kind in CLOSING_SYMBOLS for kind in kinds)

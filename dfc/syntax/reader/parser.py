@@ -9,10 +9,11 @@ from __future__ import annotations
 from dfc.diagnostics.diagnostic import Diagnostics
 from dfc.diagnostics.source import SourceFile
 from dfc.syntax.reader.build_items import TreeBuilder
-from dfc.syntax.reader.language import Language, Rejected, load_language
+from dfc.syntax.reader.language import Language, load_language
 from dfc.syntax.reader.layout import check_edition
 from dfc.syntax.reader.limits import check_text
 from dfc.syntax.reader.nesting import check_chains, check_nesting
+from dfc.syntax.reader.shift_reduce import Rejected
 from dfc.syntax.reader.tokens import Lexed
 from dfc.syntax.tree.documentation import find_documentation
 from dfc.syntax.tree.tree import Module

@@ -18,8 +18,9 @@ from dfc.syntax.messages.lexical_errors import explain_character
 from dfc.syntax.messages.situation import ITEM_KEYWORDS, Situation
 from dfc.syntax.messages.syntax_errors import BORROWED, explain
 from dfc.syntax.reader.build_items import TreeBuilder
-from dfc.syntax.reader.language import Language, Rejected, TooDeep
+from dfc.syntax.reader.language import Language, TooDeep
 from dfc.syntax.reader.nesting import check_nesting, too_deep
+from dfc.syntax.reader.shift_reduce import Rejected
 from dfc.syntax.reader.tokens import Token
 from dfc.syntax.tree.tree import Module
 

@@ -5,22 +5,26 @@ Guarantees that the tokens, comments, white space and strange characters of a te
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from dfc.deferred.dataclasses import dataclass
 
 END = "$END"
 COMMENT = "COMMENT"
+NAME = "NAME"
+STRANGE = "STRANGE"
+WHITE_SPACE = "WS"
 
 
-class Token(Protocol):
-    """What is used of lark's tokens, whose places are known here: `type` is the name of the terminal, `value` the text
-    from `start_pos` up to, not including, `end_pos`."""
+class Token(str):
+    """A word: `type` is the name of its terminal; it stands from `start_pos` up to, not including, `end_pos`."""
 
+    __slots__ = ("end_pos", "start_pos", "type")
     type: str
-    value: str
     start_pos: int
     end_pos: int
+
+    @property
+    def value(self) -> str:
+        return str(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("--help", {"numpy", "dataclasses", *ARRAYS, *PARSER, *COMPILER, *FRONT_END, "dfc_runtime.calls"}, 12),
         ("explain E0304", {"numpy", "dataclasses", *ARRAYS, *PARSER, *COMPILER, *FRONT_END}, 15),
-        ("check DIGITS", CHECKS, 253),
-        ("fmt --check DIGITS", FORMATS, 65),
+        ("check DIGITS", CHECKS, 254),
+        ("fmt --check DIGITS", FORMATS, 66),
         ("run BUNDLE f", RUNS, 162),
         ("run --help", {*RUNS, "dfc_driver_cpu"}, 153),
         ("inspect BUNDLE", LOOKS, 143),

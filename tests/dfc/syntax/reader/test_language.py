@@ -12,8 +12,9 @@ from dfc.diagnostics.diagnostic import Diagnostics, render
 from dfc.diagnostics.source import SourceFile
 from dfc.syntax.printer.printer import to_text
 from dfc.syntax.reader.build_items import TreeBuilder
-from dfc.syntax.reader.language import Rejected, load_language
+from dfc.syntax.reader.language import load_language
 from dfc.syntax.reader.parser import parse, parse_recovering
+from dfc.syntax.reader.shift_reduce import Rejected
 from dfc.syntax.tree.documentation import Documentation
 from tests.support.corpus import CORPUS, load
 
