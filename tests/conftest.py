@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.quick_code import quick_code
+from tests.support.quick_code import is_quick, is_selected_quickly, quick_code
 from tests.support.sweeping import WHOLE
 from tests.support.warm_compiler import warm_compilers
 
@@ -98,22 +98,16 @@ def compilers() -> Iterator[None]:
 
 
 TESTS = Path(__file__).resolve().parent
-QUICK = ("dfc/", "mpi/", "runtime/", "targets/cuda/", "samples/test_on_many_ranks.py")
-"""Tests for which native code is a means. The gate runs them with that of the product."""
-SELECTED_QUICKLY = ("targets/cpu/test_ops.py",)
-"""Tests of what the target writes and what LLVM makes of it, for which only the choice of instructions is a means."""
-BYTES = ("dfc/bundle/test_writing.py", "dfc/cli/test_compile_command.py")
-"""But these compare bundles with those of other processes."""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def native_code(request: pytest.FixtureRequest) -> Iterator[None]:
     """Before all other fixtures of a module, so that they compile as its tests do."""
     name = request.path.relative_to(TESTS).as_posix()
-    if WHOLE or name in BYTES or not name.startswith((*QUICK, *SELECTED_QUICKLY)):
+    if WHOLE or not (is_quick(name) or is_selected_quickly(name)):
         yield
         return
-    with quick_code(optimised=name.startswith(SELECTED_QUICKLY)):
+    with quick_code(optimised=is_selected_quickly(name)):
         yield
 
 

@@ -1,4 +1,5 @@
-"""The matrices of cases of which `make test` runs a few, whole: all files that import `tests.support.sweeping`.
+"""The matrices of cases of which `make test` runs a few, whole: all files that import `tests.support.sweeping`. With
+them the tests of the target for processors that `make test` runs with instructions chosen quickly (`quick_code`).
 
     python -m tests.gate.sweeps [--seed N] [FILE ...]
 
@@ -14,6 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.quick_code import is_selected_quickly
+
 ROOT = Path(__file__).resolve().parents[2]
 IMPORT = "from tests.support.sweeping import"
 TIMEOUT = 1800
@@ -21,9 +24,14 @@ TIMEOUT = 1800
 
 
 def files() -> list[str]:
-    """The files that have more cases than `make test` runs."""
+    """The files that have more cases than `make test` runs, or other code."""
     found = sorted(path for path in (ROOT / "tests").rglob("test_*.py") if path.parent.name != "simulated")
-    return [str(path.relative_to(ROOT)) for path in found if f"\n{IMPORT}" in path.read_text(encoding="utf-8")]
+    return [str(path.relative_to(ROOT)) for path in found if _is_swept(path)]
+
+
+def _is_swept(path: Path) -> bool:
+    name = path.relative_to(ROOT / "tests").as_posix()
+    return is_selected_quickly(name) or f"\n{IMPORT}" in path.read_text(encoding="utf-8")
 
 
 def main() -> int:

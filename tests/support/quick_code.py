@@ -3,8 +3,8 @@
 LLVM takes a third of the whole suite's time, most of it to choose instructions and registers. Here it does so at its
 lowest level, and as a rule without the passes before it, which would take as long. The text that it gets is the same,
 and no level may change a bit of what floating-point instructions compute; code is larger and slower. Tests of the
-machine code itself, of the target for processors, of `bench`, and all processes that tests start have that of the
-product.
+machine code itself, of products and windows without another reference, of `bench`, of the samples, and all processes
+that tests start have that of the product; the gate runs the rest with it too (`tests.gate.sweeps`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,28 @@ from dfc.bundle.disk_cache import digest
 from dfc_target_cpu.link import compile as compiler
 from dfc_target_cpu.link import objects
 from dfc_target_cpu.machine import Machine
+
+_MEANS = ("dfc/", "mpi/", "runtime/", "targets/cuda/", "samples/test_on_many_ranks.py")
+_BYTES = ("dfc/bundle/test_writing.py", "dfc/cli/test_compile_command.py")
+"""But these compare bundles with those of other processes."""
+_SELECTED = ("targets/cpu/test_", "targets/cpu/compile/entries/")
+_SELECTED_FILES = tuple(
+    f"targets/cpu/compile/{name}.py"
+    for name in ("product/test_row_band", "product/test_row_blocks", "windows/test_direct")
+)
+_FOREIGN = ("targets/cpu/test_foreign_code.py",)
+"""But for other processors LLVM has another way to choose them."""
+
+
+def is_quick(name: str) -> bool:
+    """Whether native code is only a means in the tests of a file, given below `tests/`."""
+    return name.startswith(_MEANS) and name not in _BYTES
+
+
+def is_selected_quickly(name: str) -> bool:
+    """Whether they are tests of what the target writes and what LLVM's passes make of it, for which only the choice of
+    instructions is a means."""
+    return (name.startswith(_SELECTED) or name in _SELECTED_FILES) and name not in _FOREIGN
 
 
 @contextmanager
