@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from dfc_runtime.calls.calls import Machinery
 from dfc_runtime.calls.functions import make_call
@@ -27,6 +27,9 @@ from dfc_runtime.names import did_you_mean
 from dfc_runtime.observe.finite import checked, has_checks
 from dfc_runtime.observe.summaries import FileSink
 from dfc_runtime.state.state import State
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 INIT = "init"
 T = TypeVar("T", bound=Callable[..., object])
@@ -58,7 +61,17 @@ class ModuleEntry(CallableEntry):
         function = make_call(machinery, number)
         if has_checks(machinery.manifest):
             function = checked(machinery, origin, self.signature, function)
+        self._machinery = machinery
         self.function = _documented(function, self.signature)
+        self.function.start = self.start  # type: ignore[attr-defined]
+
+    def start(self, *feeds: object, **named: object) -> Future[object]:
+        """Starts a call and comes back at once: `result()` of the future is what the call gives or raises. Calls that
+        share state are made in the order in which they are started, all others at the same time. Feeds are not to be
+        changed before the call has ended; one that has not begun can be cancelled."""
+        from dfc_runtime.calls.starting import start  # most programs are called and waited for
+
+        return start(self._machinery, self.signature, self.function, feeds, named)
 
 
 class Module:
@@ -156,7 +169,9 @@ class Module:
         entry can be called; state can still be read and saved. `RunError` if a runner does not end."""
         if self.state.is_broken:
             return  # the process has another one, whose calls go on
-        runners = self._machinery.runners
+        runners, started = self._machinery.runners, self._machinery.started
+        if started is not None:
+            started.cancel()
         if runners is not None:
             runners.stop()
         problem = None if runners is None else runners.join()

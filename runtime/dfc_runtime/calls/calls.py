@@ -34,6 +34,7 @@ from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, RESTORE, SAVE, Entry
 from dfc_runtime.state.state import State
 
 if TYPE_CHECKING:
+    from dfc_runtime.calls.starting import StartedCalls
     from dfc_runtime.runners.runners import Runners  # programs without queues need nothing of it
 
 Array = NDArray[np.generic]
@@ -59,6 +60,7 @@ class Machinery:
     results: ResultMemory
     results_on_device: bool = False
     runners: Runners | None = None
+    started: StartedCalls | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ calls of the program use its queues. Guarantees that a call is not ended that co
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import RunError
@@ -36,10 +36,11 @@ class Snapshot:
 
 
 class Watchman:
-    """What the calls of a program that wait ask."""
+    """What the calls of a program that wait ask. `waiting_threads` do nothing else before a call of the program has
+    ended: this one, or one that is under way, too, or one that has to wait for such a one."""
 
-    def __init__(self, manifest: Manifest, crew: Crew) -> None:
-        self._manifest = manifest
+    def __init__(self, manifest: Manifest, crew: Crew, waiting_threads: Set[int] = frozenset()) -> None:
+        self._manifest, self._waiting_threads = manifest, waiting_threads
         self._crew, self._connections = crew, crew.connections
         self._faults: Sequence[FaultSite] = manifest.faults
         self._entries: Mapping[int, str] = {
@@ -76,13 +77,22 @@ class Watchman:
 
     def _somebody_may_come(self, snapshot: Snapshot) -> bool:
         """Whether a call that is let in beside those that are there could help one who waits."""
-        if _is_only_thread():
+        calls = sum(each.iteration < 0 for each in snapshot.waiters)
+        if self._threads() <= calls:
             return False
         inside = [self._connections.entries[each.name] for each in snapshot.waiters if each.iteration < 0]
         return any(
             all(self._are_let_in(entry, each) for each in inside) and self._helps(entry, snapshot.waiters)
             for entry in self._connections.entries.values()
         )
+
+    def _threads(self) -> int:
+        """How many threads of this process are in a call, or could come to one: those of dfc without a call could not.
+        This one is counted, also if Python has not made it."""
+        own = threading.current_thread()
+        threads = {own, *threading.enumerate()}
+        names = [each.name for each in threads if each.ident not in self._waiting_threads]
+        return sum(not name.startswith("dfc-") for name in names)
 
     def _are_let_in(self, one: Entry, other: Entry) -> bool:
         """Whether calls of two entries may run at the same time."""
@@ -121,8 +131,3 @@ class Watchman:
             return f"waits for room in the queue `{waiting.queue}` at {location}"
         count = "an element" if waiting.needed == 1 else f"{waiting.needed} elements"
         return f"waits for {count} in the queue `{waiting.queue}` at {location}"
-
-
-def _is_only_thread() -> bool:
-    """Whether no other thread of this process could call the program: those of dfc do not."""
-    return sum(not thread.name.startswith("dfc-") for thread in threading.enumerate()) <= 1

@@ -36,7 +36,9 @@ class Runners:
         self._state, self._gate, self._limit = state, gate, limit
         queues = driver.queues
         own = Crew(queues, self._connections, manifest.faults, hosts.ask_in, hosts.take_failure)
-        queues.on_wait = Watchman(manifest, own).look
+        self.waiting_threads: set[int] = set()
+        """Those that do nothing else before a call of the program has ended that was started."""
+        queues.on_wait = Watchman(manifest, own, self.waiting_threads).look
         state.background.attach(queues.lock, queues.unlock)
         self._crew = own
         self._started: set[str] = set()

@@ -10,7 +10,7 @@ import pytest
 import dfc
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.transport.in_process import Faults, Network
-from dfc_runtime.errors import FeedError, RankCountError, RankError, RunError
+from dfc_runtime.errors import FeedError, RankCountError, RankError, RunError, UnsupportedError
 from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of
 from tests.support.ranks import run_on
 
@@ -368,3 +368,14 @@ def test_a_wrong_number_of_ranks_is_answered_with_a_number_of_tasks_that_fits():
     with pytest.raises(RankCountError, match=r"or say how many tasks a job has: --job worker=1$"):
         on_cluster(data, 2, lambda module: None)
     assert on_cluster(data, 2, lambda module: module.count(), jobs={"worker": 1}) is None
+
+
+def test_calls_are_made_one_after_the_other_and_none_is_started():
+    def work(module):
+        with pytest.raises(UnsupportedError, match=r"`train.start\(..\)` is for programs on one rank") as caught:
+            module.train.start(X, Y)
+        with pytest.raises(UnsupportedError):
+            module.entries["rows"].start([1])
+        return caught.value.code, module.rank
+
+    assert outcomes_of(bundle(), 3, work, work) == [("E1001", rank) for rank in range(3)]

@@ -31,7 +31,7 @@ from dfc_runtime.distributed.calls.stepping import CheckpointSteps, warn_of
 from dfc_runtime.distributed.save.saving import ClusterSaver
 from dfc_runtime.distributed.transport.comm import Array
 from dfc_runtime.distributed.transport.waiting import Waiting
-from dfc_runtime.errors import BundleError, FeedError
+from dfc_runtime.errors import BundleError, FeedError, UnsupportedError
 from dfc_runtime.formats.manifest import Manifest
 from dfc_runtime.module import INIT, CallableEntry, Module
 from dfc_runtime.names import did_you_mean
@@ -92,7 +92,18 @@ class ClusterEntry(CallableEntry):
     def _documented(self, function: Callable[..., object]) -> Callable[..., object]:
         function.__name__ = function.__qualname__ = self.signature.name
         function.__doc__ = f"{self.signature}\n\n{self.signature.doc}".strip()
+        function.start = partial(_refuse_to_start, self.name)  # type: ignore[attr-defined]
         return function
+
+    def start(self, *_: object, **__: object) -> NoReturn:
+        """Calls of many ranks cannot be started: `UnsupportedError`."""
+        _refuse_to_start(self.name)
+
+
+def _refuse_to_start(name: str, *_: object, **__: object) -> NoReturn:
+    """All ranks make the same calls in the same order, which threads of one rank would not keep to."""
+    text = f"`{name}.start(..)` is for programs on one rank: many ranks make one call after the other"
+    raise UnsupportedError(f"{text}\n  call `{name}(..)`", code="E1001")
 
 
 class ClusterModule:
