@@ -7,10 +7,13 @@ integers before anything is allocated.
 from __future__ import annotations
 
 import ctypes
+import math
+import mmap
 import os
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +24,8 @@ from dfc_runtime.kinds import is_whole
 Array = NDArray[np.generic]
 
 ALIGNMENT = 64
+_LARGE_PAGE = 2 << 20
+"""Bytes of the pages that x86-64 and most systems of aarch64 have beside the small ones."""
 LIMIT_VARIABLE = "DFC_MEMORY_LIMIT"
 UNLIMITED = 1 << 62
 _CONTROL_GROUP = "/sys/fs/cgroup/memory.max"
@@ -29,12 +34,39 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 def aligned(shape: Sequence[int], dtype: np.dtype[np.generic]) -> Array:
     """An array of zeros at a multiple of 64 bytes. Its address stays for its life."""
-    size = dtype.itemsize
-    for extent in shape:
-        size *= extent
-    raw = np.zeros(size + ALIGNMENT, np.uint8)
-    start = -address_of(raw) % ALIGNMENT
-    return raw[start : start + size].view(dtype).reshape(shape)
+    return aligned_together([(shape, dtype)])[0]
+
+
+def aligned_together(forms: Sequence[tuple[Sequence[int], np.dtype[np.generic]]]) -> list[Array]:
+    """Likewise one for each shape and type, in one block, so that many small ones share large pages. The block lives as
+    long as any of them. Raises `MemoryError`."""
+    sizes = [math.prod(shape, start=dtype.itemsize) for shape, dtype in forms]
+    starts = list(accumulate((size + -size % ALIGNMENT for size in sizes), initial=0))
+    raw = _zeros(starts.pop() + ALIGNMENT)
+    first = -address_of(raw) % ALIGNMENT
+    return [
+        raw[first + start : first + start + size].view(dtype).reshape(shape)
+        for start, size, (shape, dtype) in zip(starts, sizes, forms, strict=True)
+    ]
+
+
+def _zeros(size: int) -> Array:
+    """Bytes in pages of their own from the size of a large page on. A processor remembers where some thousands of
+    pages are; to find the others takes longer than to read them. The system is asked for large pages as far as they
+    are filled, so that there is never more memory than with small ones."""
+    if size < _LARGE_PAGE:
+        return np.zeros(size, np.uint8)
+    try:
+        memory = mmap.mmap(-1, size + _LARGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as problem:
+        raise MemoryError(f"the system has no {in_words(size)} left: {problem}") from None
+    block = np.frombuffer(memory, np.uint8)
+    start = -address_of(block) % _LARGE_PAGE
+    try:
+        memory.madvise(mmap.MADV_HUGEPAGE, start, size - size % _LARGE_PAGE)
+    except OSError:
+        pass  # a system that was built without large pages: the memory is the same
+    return block[start : start + size]
 
 
 def _slow_address(array: Array) -> int:

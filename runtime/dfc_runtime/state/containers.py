@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.calls.gate import Door
-from dfc_runtime.calls.memory import aligned
+from dfc_runtime.calls.memory import aligned, aligned_together
 from dfc_runtime.driver import LOCK_BYTES
 from dfc_runtime.errors import BundleError
 from dfc_runtime.formats.fields import shown
@@ -39,16 +40,20 @@ class Container:
         self._entries: dict[str, StateEntry] = {}
         self._arrays: dict[str, Array] = {}
 
-    def array(self, entry: StateEntry) -> Array:
-        """The memory of a variable; `BundleError` if it is there with another type."""
+    def arrays(self, entries: Sequence[StateEntry]) -> dict[str, Array]:
+        """The memory of variables; what is new of it lies together. `BundleError` if one is there with another type."""
+        for entry in entries:
+            self._check(entry)
+        new = [entry for entry in entries if entry.name not in self._arrays]
+        memory = aligned_together([(entry.shape, numpy_dtype(entry.dtype)) for entry in new])
+        self._arrays.update((entry.name, array) for entry, array in zip(new, memory, strict=True))
+        return {entry.name: self._arrays[entry.name] for entry in entries}
+
+    def _check(self, entry: StateEntry) -> None:
         known = self._entries.setdefault(entry.name, entry)
         if (known.kind, known.dtype, known.shape) != (entry.kind, entry.dtype, entry.shape):
             where = f"{shown(entry.name, 40)} of the container {shown(self.name, 40)}"
             raise BundleError(f"{where} is {known} in a program that is loaded, and {entry} in this one", code="E0907")
-        cached = self._arrays.get(entry.name)
-        if cached is None:
-            cached = self._arrays[entry.name] = aligned(entry.shape, numpy_dtype(entry.dtype))
-        return cached
 
 
 _shared: WeakValueDictionary[str, Container] = WeakValueDictionary()

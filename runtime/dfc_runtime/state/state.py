@@ -111,7 +111,10 @@ class State(Mapping[str, "Array | np.generic"]):
         self.containers = {
             name: container(name) for name in sorted({DEFAULT_CONTAINER, *(e.container for e in entries)})
         }
-        self.arrays: dict[str, Array] = {e.name: self.containers[e.container].array(e) for e in entries}
+        memory: dict[str, Array] = {}
+        for name, each in self.containers.items():
+            memory |= each.arrays([e for e in entries if e.container == name])
+        self.arrays: dict[str, Array] = {e.name: memory[e.name] for e in entries}
         self.unset: set[str] = {e.name for e in entries if e.kind == "variable" and not self._is_set_by_others(e)}
         doors = [each.door.alone for name, each in self.containers.items() if name != DEFAULT_CONTAINER]
         self.background = Background()
