@@ -157,6 +157,23 @@ def test_large_tiles_through_the_workspace_and_threads() -> None:
             assert np.all(np.abs(turned(outs[0], number == 0) - a.astype(np.float64) @ b) <= bound(a, b))
 
 
+@pytest.mark.parametrize(
+    "sizes, is_shared",
+    [((1, 800, 250), True), ((800, 1, 250), True), ((1, 700, 260), False), ((2, 800, 120), False)],
+    ids=str,
+)
+def test_wide_rows_are_shared_out_with_equal_bits(sizes: tuple[int, int, int], is_shared: bool) -> None:
+    m, n, k = sizes
+    runner = Runner([dense(sizes)])
+    assert ("call void @pool_run(" in runner.listing) == is_shared
+    x, w, b = sample(F32, m * k, 1).reshape(m, k), sample(F32, k * n, 2).reshape(k, n), sample(F32, n, 3)
+    outs = [np.zeros((m, n), np.float32) for _ in range(3)]
+    for out, threads in zip(outs, (1, 2, 8), strict=True):
+        assert runner.run(0, [x, w, b, out], [], threads=threads) == 0
+    assert np.array_equal(outs[0], outs[1]) and np.array_equal(outs[0], outs[2])
+    assert np.all(np.abs(outs[0] - np.maximum(x.astype(np.float64) @ w + b, 0)) <= bound(x, w) + 1e-6 * np.abs(b))
+
+
 def test_result_in_the_place_of_an_epilogue_operand() -> None:
     x = Maker()
     a, b = x.factor(F32, x.m, x.k), x.factor(F32, x.k, x.n)

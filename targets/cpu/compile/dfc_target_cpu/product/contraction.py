@@ -38,6 +38,9 @@ Matrix = tuple[Value, Value, Value]
 """Address, row stride and column stride in elements."""
 PART_PRODUCTS = 150_000
 """Multiply-adds that are worth a part of their own."""
+ROW_PART_PRODUCTS, WIDE_ROW = 90_000, 768
+"""Likewise where one row has so many columns: each multiply-add takes an element of the other factor from memory, which
+two threads read faster than one, and the rows of each part are long enough for a processor to read them ahead."""
 LONGEST_PIECE = 31
 """Binary digits of the multiply-adds between two looks whether the call is to stop: some 50 ms."""
 TILE_ROWS, TILE_COLUMNS, TILE_DEPTH = 192, 768, 512
@@ -71,15 +74,29 @@ def _run(lowering: Lowering, p: Product, number: int, part: str) -> str:
     f = function.f
     function.begin()
     work = function.dims.value(product(axis.extent for axis in p.kernel.axes))
+    least = _least_part(function, p)
     known = literal_int(work)
-    if known is not None and known < 2 * PART_PRODUCTS:
+    if known is not None and known < 2 * (literal_int(least) or 0):
         f.call(part, "void", [function.context, function.frame, i64(0), i64(1)])
         return function.finish()
-    useful_parts = f.assign("i64", f"udiv {work}, {PART_PRODUCTS}")
+    useful_parts = f.udiv(work, least)
     parts = f.maximum(f.minimum(useful_parts, load_field(f, function.context, "threads")), i64(1))
     run = pool_run(lowering.module, lowering.machine)
     f.call(run, "void", [function.context, Value("ptr", f"@{part}"), function.frame, parts])
     return function.finish()
+
+
+def _least_part(function: FrameFunction, p: Product) -> Value:
+    """Multiply-adds that are worth a part of their own; a literal where the sizes are known."""
+    f = function.f
+    sides = [function.dims.value(p.kernel.axes[axis].extent) for axis in (p.kernel.m, p.kernel.n)]
+    known = [literal_int(side) for side in sides]
+    if None not in known:
+        is_wide_row = 1 in known and max(size or 0 for size in known) >= WIDE_ROW
+        return i64(ROW_PART_PRODUCTS if is_wide_row else PART_PRODUCTS)
+    is_row = f.icmp("eq", f.minimum(*sides), i64(1))
+    is_wide = f.icmp("sge", f.maximum(*sides), i64(WIDE_ROW))
+    return f.select(f.bit_and(is_row, is_wide), i64(ROW_PART_PRODUCTS), i64(PART_PRODUCTS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,11 @@ class GemmShape:
         return self.lanes * self.element_bytes == 64
 
     @property
+    def row_vectors(self) -> int:
+        """The most vectors of a row that are summed in registers; none where the machine does not mask loads."""
+        return {64: 16, 32: 12}.get(self.lanes * self.element_bytes, 0)
+
+    @property
     def element_bytes(self) -> int:
         return bit_width(self.element) // 8
 

@@ -1,5 +1,7 @@
 """Products of one row by contiguous rows of B: B goes by once, row after row, as it lies in memory.
 
+    sums that fit the registers (`gemm_row`): one row of B at a time; wider ones:
+
     for each stretch of columns, a stretch of C stays in the nearest cache:
       for some steps of k at a time:   C[stretch] += A[steps] * B[steps, stretch]
 
@@ -9,24 +11,20 @@ ascending k, as micro-kernels do.
 """
 
 from dfc_target_cpu.elementwise.loops import vector_loop
-from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
+from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
 from dfc_target_cpu.llvm.values import FALSE, TRUE, i64, zero
+from dfc_target_cpu.product.gemm_row import STREAM_PARAMETERS, row_in_registers
 from dfc_target_cpu.product.gemm_shape import GemmShape
 
-STREAM_PARAMETERS = (
-    Parameter("ptr", "a", "noalias readonly"),
-    Parameter("i64", "a_cs"),
-    Parameter("ptr", "b", "noalias readonly"),
-    Parameter("i64", "b_rs"),
-    Parameter("ptr", "c", "noalias"),
-    Parameter("i64", "k"),
-    Parameter("i64", "columns"),
-    Parameter("i1", "accumulate"),
-)
 _STRETCH_BYTES = 8192
 _STEPS = 8
 """Rows of B that are read side by side: each is a stream that the processor reads ahead."""
 _UNROLLED = 2
+_LINE_BYTES = 64
+_SHORT_BYTES = 2048
+"""Of rows that are too short for that: whole ones follow each other in memory, so they are asked for in this order."""
+_FAR_BYTES = 512 << 10
+"""Of a B that may not be in a cache of the core: asking for what is there takes time."""
 
 
 def stream_row(module: ModuleText, shape: GemmShape) -> str:
@@ -37,24 +35,53 @@ def stream_row(module: ModuleText, shape: GemmShape) -> str:
 
 def _stream(module: ModuleText, shape: GemmShape, name: str) -> FunctionText:
     f = module.function(name, "void", STREAM_PARAMETERS, attributes="nounwind noinline")
-    a, a_cs, b, b_rs, c, k, columns, accumulate = f.arguments
-    stretch, element = _STRETCH_BYTES // shape.element_bytes, shape.element
-    with f.counted_loop(i64(0), columns, stretch, "jc") as jc:
-        width = f.minimum(i64(stretch), f.sub(columns, jc.index))
-        line, target = f.gep(element, b, jc.index), f.gep(element, c, jc.index)
-        stretch_name = f"{name}_stretch"
-        part = module.define(stretch_name, lambda: _Stretch(module, shape, stretch_name).build())
-        f.call(part, "void", [a, a_cs, line, b_rs, target, k, width, accumulate])
+    columns, wide, done = f.argument("columns"), f.label("wide"), f.label("done")
+    counts = range(1, shape.row_vectors + 1)
+    cases = [(count, f.label("row")) for count in counts]
+    f.switch(f.udiv(f.add(columns, i64(shape.lanes - 1)), i64(shape.lanes)), wide, cases)
+    for count, label in cases:
+        f.begin(label)
+        f.call(row_in_registers(module, shape, count), "void", f.arguments)
+        f.branch(done)
+    f.begin(wide)
+    _stretches(f, module, shape, name)
+    f.branch(done)
+    f.begin(done)
     f.ret()
     return f
+
+
+def _stretches(f: FunctionText, module: ModuleText, shape: GemmShape, name: str) -> None:
+    a, a_cs, b, b_rs, c, k, columns, accumulate = f.arguments
+    stretch, element = _STRETCH_BYTES // shape.element_bytes, shape.element
+    short = f.icmp("sle", columns, i64(_SHORT_BYTES // shape.element_bytes))
+    far = f.icmp("sge", f.mul(k, columns), i64(_FAR_BYTES // shape.element_bytes))
+    prefetches = f.bit_and(f.bit_and(short, far), f.icmp("eq", b_rs, columns))
+    prefetched, stretches, done = f.label("prefetched"), f.label("stretches"), f.label("stretched")
+    f.branch_if(prefetches, prefetched, stretches)
+    f.begin(prefetched)
+    f.call(_stretch(module, shape, f"{name}_prefetched", prefetches=True), "void", f.arguments)
+    f.branch(done)
+    f.begin(stretches)
+    with f.counted_loop(i64(0), columns, stretch, "jc") as jc:
+        width = f.minimum(i64(stretch), f.sub(columns, jc.index))
+        first, target = f.gep(element, b, jc.index), f.gep(element, c, jc.index)
+        part = _stretch(module, shape, f"{name}_stretch", prefetches=False)
+        f.call(part, "void", [a, a_cs, first, b_rs, target, k, width, accumulate])
+    f.branch(done)
+    f.begin(done)
+
+
+def _stretch(module: ModuleText, shape: GemmShape, name: str, *, prefetches: bool) -> str:
+    return module.define(name, lambda: _Stretch(module, shape, name, prefetches=prefetches).build())
 
 
 class _Stretch:
     """Several steps of k at a time, whose elements of A stay in registers; the rest one by one."""
 
-    def __init__(self, module: ModuleText, shape: GemmShape, name: str) -> None:
+    def __init__(self, module: ModuleText, shape: GemmShape, name: str, *, prefetches: bool) -> None:
         self.f = module.function(name, "void", STREAM_PARAMETERS, attributes="nounwind noinline")
-        self.shape = shape
+        self.shape, self.prefetches = shape, prefetches
 
     def build(self) -> FunctionText:
         """The first steps start from zero where nothing is to be added to."""
@@ -81,7 +108,11 @@ class _Stretch:
         factors = [f.splat(f.load(shape.element, x), shape.lanes) for x in addresses]
         lines = [f.gep(shape.element, arg("b"), f.mul(number, arg("b_rs"))) for number in numbers]
 
+        following = f.gep(shape.element, lines[0], f.mul(arg("b_rs"), i64(steps)))
+
         def emit(column: Value, mask: Value | None, _: Value) -> None:
+            if self.prefetches and steps == _STEPS and mask is None:
+                self._prefetch(f.gep(shape.element, following, f.mul(column, i64(steps))))
             address = f.gep(shape.element, arg("c"), column)
             total = zero(shape.vector) if starts else self._load(address, mask)
             for factor, line in zip(factors, lines, strict=True):
@@ -92,6 +123,12 @@ class _Stretch:
                 f.masked_store(total, address, mask)
 
         vector_loop(f, i64(0), arg("columns"), shape.lanes, _UNROLLED, emit)
+
+    def _prefetch(self, start: Value) -> None:
+        """For as many lines of the following rows as are read now, in the order of memory."""
+        size = _STEPS * self.shape.lanes * self.shape.element_bytes
+        for offset in range(0, size, _LINE_BYTES):
+            self.f.prefetch(self.f.gep("i8", start, i64(offset)))
 
     def _load(self, address: Value, mask: Value | None) -> Value:
         f, vector = self.f, self.shape.vector

@@ -61,7 +61,7 @@ def test_product_is_within_the_bound_for_all_layouts(machine: str, element: str,
 @pytest.mark.parametrize("machine, element", VARIANTS)
 def test_bits_do_not_depend_on_the_number_of_parts(machine: str, element: str):
     gemm = code(machine, element)
-    for m, n, k in ((100, 100, 784), (6, 200, 50), (61, 700, 1100), (300, 20, 2100)):
+    for m, n, k in ((100, 100, 784), (6, 200, 50), (61, 700, 1100), (300, 20, 2100), (1, 810, 30)):
         for layout in ("rows", "columns"):
             a, b = matrix(m, k, "rows", gemm.dtype, 3), matrix(k, n, layout, gemm.dtype, 4)
             results = []
@@ -106,6 +106,20 @@ def test_a_row_has_the_same_bits_in_any_batch(machine: str, element: str):
             some = np.zeros((rows, n), gemm.dtype)
             gemm.part(a[:rows], b, some)
             np.testing.assert_array_equal(some, whole[:rows])
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
+def test_a_single_row_of_any_width_has_the_bits_of_a_tile(machine: str, element: str):
+    """Sums in registers, then rows that are asked for ahead where they are many, then rows side by side."""
+    gemm = code(machine, element)
+    for n, k in (*((n, 9) for n in (8, 16, 17, 31, 33, 96, 97, 100, 240, 255, 256, 257)), (256, 301), (300, 450)):
+        a, b = matrix(2, k, "rows", gemm.dtype, 5), matrix(k, n, "rows", gemm.dtype, 6)
+        whole = np.zeros((2, n), gemm.dtype)
+        buffer, single = result(1, n, gemm.dtype)
+        gemm.part(a, b, whole)
+        gemm.part(a[1:], b, single)
+        np.testing.assert_array_equal(single[0], whole[1])
+        assert (buffer[1:] == 777).all() and (buffer[:, n:] == 777).all(), "wrote outside of C"
 
 
 @pytest.mark.parametrize("machine, element", VARIANTS)
