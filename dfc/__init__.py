@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         RankError,
         RunError,
         UnsupportedError,
+        WaitError,
     )
     from dfc_runtime.inspection import inspect, verify
     from dfc_runtime.loading import load, loads
@@ -51,6 +52,7 @@ __all__ = [
     "RankError",
     "RunError",
     "UnsupportedError",
+    "WaitError",
     "__version__",
     "compile",
     "inspect",

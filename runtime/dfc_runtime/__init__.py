@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         RecordError,
         RunError,
         UnsupportedError,
+        WaitError,
     )
     from dfc_runtime.inspection import Inspection, inspect, verify
     from dfc_runtime.loading import load, loads
@@ -46,6 +47,7 @@ __all__ = [
     "RecordError",
     "RunError",
     "UnsupportedError",
+    "WaitError",
     "inspect",
     "load",
     "loads",

@@ -62,6 +62,10 @@ class RunError(DfcError):
         return self.spans[0].line if self.spans else 0
 
 
+class WaitError(RunError, TimeoutError):
+    """The time is over in which a call was to get what it waits for: an element of a queue, room in it, a mutex."""
+
+
 class EndOfData(DfcError):
     """A source has nothing more to give; ends a loop over steps."""
 

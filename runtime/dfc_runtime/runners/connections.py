@@ -34,14 +34,18 @@ class Uses:
     puts: frozenset[str]
     takes: frozenset[str]
     all: frozenset[str]
+    may_wait: bool
+    """Whether it may have to wait for a queue or a mutex."""
 
     @staticmethod
     def of(sites: Iterable[HostSite]) -> Uses:
         """Of the sites of one entry."""
-        named = [(each.kind, str(each.attributes["resource"])) for each in sites if each.kind in QUEUE_KINDS]
+        own = list(sites)
+        named = [(each.kind, str(each.attributes["resource"])) for each in own if each.kind in QUEUE_KINDS]
         puts = frozenset(name for kind, name in named if kind == QUEUE_PUT)
         takes = frozenset(name for kind, name in named if kind in TAKES)
-        return Uses(puts, takes, frozenset(name for kind, name in named if kind != QUEUE_CLOSE))
+        used = frozenset(name for kind, name in named if kind != QUEUE_CLOSE)
+        return Uses(puts, takes, used, may_wait=bool(puts or takes) or any(each.kind in MUTEX_KINDS for each in own))
 
 
 class Connections:

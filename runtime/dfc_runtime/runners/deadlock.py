@@ -1,4 +1,4 @@
-"""Finding out that a call waits for what cannot come any more.
+"""Finding out that a call waits for what cannot come any more, or for longer than it is to.
 
 A call that waits looks a few times a second. All runners and all calls that are under way are blocked, twice in the
 same way, no number of any queue has changed meanwhile, and no call that may come could help: then nothing will ever
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence, Set
 
 from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.errors import RunError
+from dfc_runtime.errors import RunError, WaitError
 from dfc_runtime.formats.manifest import Entry, FaultSite, Manifest
 from dfc_runtime.runners.crew import Crew
 from dfc_runtime.runners.native import Waiting
@@ -59,6 +59,23 @@ class Watchman:
             self._last[thread] = snapshot
         elif not self._somebody_may_come(snapshot):
             raise self._error(waiting, snapshot)
+
+    def end_wait(self, waiting: Waiting, seconds: float) -> None:
+        """In the thread of a call that is not to wait any longer, so many seconds after it began: `WaitError`."""
+        fault = self._faults[waiting.fault]
+        lines = [f"`{self._entries[waiting.fault]}` {self._waits(waiting)}: {seconds:.2f} s are over"]
+        lines += [self._line(each) for each in self._runners() if each.waiting.queue]
+        lines.append(
+            "  call it again, or with a longer `timeout`; what it took from queues, or put into them, stays so"
+        )
+        raise WaitError("\n".join(lines), code="E0919", spans=[fault.location])
+
+    def _runners(self) -> list[Waiter]:
+        """Those that wait; a copy that waits for its turn has no queue."""
+        copies = [(run.entry.name, each) for run in list(self._crew.running.values()) for each in list(run.living)]
+        looks = [(name, copy.iteration, copy.waiting()) for name, copy in copies]
+        waiters = [Waiter(name, iteration, waiting) for name, iteration, waiting in looks if waiting is not None]
+        return sorted(waiters, key=lambda each: (each.name, each.iteration))
 
     def _snapshot(self) -> Snapshot | None:
         """None if somebody is not blocked."""
@@ -112,8 +129,7 @@ class Watchman:
         lines = [f"`{self._entries[waiting.fault]}` {self._waits(waiting)}, for ever: nobody can go on"]
         named = [each for each in snapshot.waiters if each.waiting.queue and each.waiting != waiting]
         for each in sorted(named, key=lambda one: (one.name, one.iteration)):
-            runner = f"the runner `{each.name}`, in iteration {each.iteration},"
-            lines.append(f"  {runner if each.iteration >= 0 else f'`{each.name}`'} {self._waits(each.waiting)}")
+            lines.append(self._line(each))
         helpers = [each for each in self._connections.entries.values() if self._helps(each, snapshot.waiters)]
         if helpers:
             own = self._connections.entries[self._entries[waiting.fault]]
@@ -122,6 +138,10 @@ class Watchman:
             kept_out = "it is not let in while this call runs: declare both entries `with concurrent = true`"
             lines.append(f"  `{helpers[0].name}` could help, but {alone if is_let_in else kept_out}")
         return RunError("\n".join(lines), code="E0919", spans=[fault.location])
+
+    def _line(self, waiter: Waiter) -> str:
+        runner = f"the runner `{waiter.name}`, in iteration {waiter.iteration},"
+        return f"  {runner if waiter.iteration >= 0 else f'`{waiter.name}`'} {self._waits(waiter.waiting)}"
 
     def _waits(self, waiting: Waiting) -> str:
         location = self._faults[waiting.fault].location

@@ -7,6 +7,7 @@ nothing of other threads: what is read of a queue may be old when it is looked a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from dfc_runtime.dataclasses import dataclass
@@ -23,7 +24,7 @@ many elements were asked for, and how many can be."""
 class Waiting:
     """What a call or a runner waits for: that the queue has `needed` elements, or fewer than that where it is `to_put`;
     without the name of a queue, for its turn. `fault` is the fault site of the line. It is blocked if what it waits for
-    is not there: else it is about to go on."""
+    is not there and it waits for as long as it takes: else it is about to go on."""
 
     queue: str
     to_put: bool
@@ -98,6 +99,12 @@ class NativeQueues(Protocol):
     times a second; what it raises ends the call."""
 
     on_wait: Callable[[Waiting], None] | None
+    on_late: Callable[[Waiting, float], None] | None
+
+    def limited(self, seconds: float) -> AbstractContextManager[None]:
+        """Calls of this thread wait for so many seconds from now: then `on_late` is called in one that still waits,
+        with the seconds that have gone by, and what it raises ends the call. What is there by then is still taken."""
+        ...
 
     def queue(self, name: str) -> NativeQueue:
         """A queue by its name."""

@@ -14,7 +14,7 @@ from dfc_runtime.calls.faults import queue_error
 from dfc_runtime.calls.gate import Gate
 from dfc_runtime.calls.hosts import Hosts
 from dfc_runtime.driver import Driver
-from dfc_runtime.errors import DfcError, RunError
+from dfc_runtime.errors import DfcError, FeedError, RunError
 from dfc_runtime.formats.manifest import Entry, FaultSite, Manifest
 from dfc_runtime.runners import crew
 from dfc_runtime.runners.connections import Connections, Uses
@@ -23,6 +23,9 @@ from dfc_runtime.runners.deadlock import Watchman
 from dfc_runtime.runners.native import QUEUE_FAILED, HasQueues, NativeCopy
 from dfc_runtime.state.state import State
 
+TIMEOUT = "timeout"
+"""The option of calls that may wait. A feed of this name hides it."""
+_LONGEST = 10**9
 INIT = "init"
 """The entry that starts a program over, and its runners and queues with it."""
 
@@ -38,7 +41,9 @@ class Runners:
         own = Crew(queues, self._connections, manifest.faults, hosts.ask_in, hosts.take_failure)
         self.waiting_threads: set[int] = set()
         """Those that do nothing else before a call of the program has ended that was started."""
-        queues.on_wait = Watchman(manifest, own, self.waiting_threads).look
+        watchman = Watchman(manifest, own, self.waiting_threads)
+        queues.on_wait, queues.on_late = watchman.look, watchman.end_wait
+        self._queues = queues
         state.background.attach(queues.lock, queues.unlock)
         self._crew = own
         self._started: set[str] = set()
@@ -50,13 +55,26 @@ class Runners:
             return self._starting_over(function)
         uses = Uses.of(site for site in manifest.sites if site.entry == entry.name)
         names, started, own = self._connections.connected(uses), self._started, self._crew
-        if not names:
-            return function
+        if names:
+            inner, runners = function, names
 
-        def call(*feeds: object, **named: object) -> object:
-            if own.is_forked or not names <= started:
-                self._start(entry, names)
-            return function(*feeds, **named)
+            def starting(*feeds: object, **named: object) -> object:
+                if own.is_forked or not runners <= started:
+                    self._start(entry, runners)
+                return inner(*feeds, **named)
+
+            function = starting
+        return self._limited(function) if uses.may_wait and not _has_feed(entry, TIMEOUT) else function
+
+    def _limited(self, function: Callable[..., object]) -> Callable[..., object]:
+        """The same function with an option: for how many seconds its calls wait for queues."""
+        queues = self._queues
+
+        def call(*feeds: object, timeout: object = None, **named: object) -> object:
+            if timeout is None:
+                return function(*feeds, **named)
+            with queues.limited(_seconds(timeout)):
+                return function(*feeds, **named)
 
         return call
 
@@ -114,6 +132,17 @@ class Runners:
         if not stuck:
             return None
         return _does_not_end(*stuck[0])
+
+
+def _has_feed(entry: Entry, name: str) -> bool:
+    return name in (*(each.name for each in entry.parameters), *entry.dim_feeds)
+
+
+def _seconds(timeout: object) -> float:
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 <= timeout <= _LONGEST:
+        text = f"`{TIMEOUT} = {timeout!r}` is no number of seconds from 0 to {_LONGEST:,}"
+        raise FeedError(f"{text}\n  leave it out to wait for as long as it takes", code="E0901")
+    return timeout
 
 
 def _does_not_end(runner: Entry, copy: NativeCopy) -> RunError:

@@ -40,6 +40,8 @@ class Context(ctypes.Structure):
         ("waiting_fault", ctypes.c_int64),  # the fault site that stands for the line which waits
         ("iteration", ctypes.c_int64),  # of a runner
         ("runner", ctypes.c_void_p),  # a RunnerGroup, or null in the call of an entry
+        ("wake_seconds", ctypes.c_int64),  # not 0: waiting for a queue is limited, and native code is to call `poll`
+        ("wake_nanoseconds", ctypes.c_int64),  # at this time of the monotonic clock: with the field before, a timespec
     )
 
     def take_error(self) -> tuple[int, tuple[int, ...]] | None:

@@ -143,6 +143,8 @@ class CpuDriver(OnHost):
         """The native function of an entry."""
         address = self._symbols[f"entry_{number}_0"]
         function = self._image.function(address, ctypes.c_int64, (ctypes.c_void_p, ctypes.c_void_p))
+        if self._queues is not None:
+            function = self._queues.limiting(function)
         free, make, note = self._free, self._context, self._note
 
         def call(slots: int) -> int:

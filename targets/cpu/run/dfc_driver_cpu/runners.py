@@ -8,7 +8,10 @@ holds the code it is in. What is read here of others may have changed by the tim
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +29,8 @@ YIELD = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value
 HOST_CALL = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 
 
+NAP = 50_000_000
+"""Nanoseconds after which a call with a limit looks whether it is to stop, as others do."""
 Native = Callable[..., Any]
 
 
@@ -33,6 +38,12 @@ class CallingContext(Protocol):
     """The context of a call."""
 
     structure: Context
+
+
+class Limits(threading.local):
+    """Until when the calls of this thread wait for queues, and since when, in nanoseconds of the clock; 0: always."""
+
+    begin = end = 0
 
 
 class CpuQueue:
@@ -157,6 +168,8 @@ class CpuQueues:
         self._queues: dict[str, CpuQueue] = {}
         self._runners: dict[int, CpuRunner] = {}
         self.on_wait: Callable[[Waiting], None] | None = None
+        self.on_late: Callable[[Waiting, float], None] | None = None
+        self._limits = Limits()
 
     def queue(self, name: str) -> CpuQueue:
         """A queue by its name."""
@@ -185,6 +198,34 @@ class CpuQueues:
         free = {id(each) for each in list(self._free_calls)}
         return [self.waiting(each.structure) for each in list(self._all_calls) if id(each) not in free]
 
+    @contextmanager
+    def limited(self, seconds: float) -> Generator[None]:
+        """Calls of this thread wait for so many seconds from now, and no longer."""
+        limits = self._limits
+        limits.begin = time.monotonic_ns()
+        limits.end = limits.begin + int(seconds * 1e9)
+        try:
+            yield
+        finally:
+            limits.end = 0
+
+    def limiting(self, function: Native) -> Native:
+        """A function of a context and slots which keeps to the limit of its thread."""
+        limits = self._limits
+
+        def call(context: ctypes.c_void_p, slots: int) -> object:
+            end = limits.end
+            if not end:
+                return function(context, slots)
+            structure = Context.from_address(context.value or 0)
+            _wake(structure, min(end, time.monotonic_ns() + NAP))
+            try:
+                return function(context, slots)
+            finally:
+                structure.wake_seconds = 0
+
+        return call
+
     def keep(self) -> None:
         """Keeps the code in memory, as threads stay in it."""
         self._image.keep()
@@ -201,12 +242,26 @@ class CpuQueues:
             return Waiting("", False, 0, -1, is_blocked=stays and not runner.has_turn(-1 - what, context.iteration))
         number, to_put = divmod(what - 1, 2)
         name, needed = self._names[number], int(context.needed)
+        stays = stays and context.wake_seconds == 0  # a call with a limit goes on in any case
         is_blocked = stays and self.queue(name).is_blocked(needed, to_put=bool(to_put))
         return Waiting(name, bool(to_put), needed, context.waiting_fault, is_blocked=is_blocked)
 
     def look(self, context: Context) -> None:
         """In the thread of a call, which is asking whether to stop: if it waits, lets that be known."""
-        if self.on_wait is not None and context.waiting:
-            waiting = self.waiting(context)
-            if waiting is not None:
-                self.on_wait(waiting)
+        if self.on_wait is None or self.on_late is None or not context.waiting:
+            return
+        waiting = self.waiting(context)
+        if waiting is None:
+            return
+        if not context.wake_seconds:
+            self.on_wait(waiting)
+            return
+        now, limits = time.monotonic_ns(), self._limits
+        if now >= limits.end and self.queue(waiting.queue).is_blocked(waiting.needed, to_put=waiting.to_put):
+            self.on_late(waiting, (now - limits.begin) / 1e9)
+        _wake(context, min(limits.end, now + NAP) if limits.end > now else now + NAP)
+
+
+def _wake(context: Context, when: int) -> None:
+    """Has a call that waits look at this time whether it is to stop."""
+    context.wake_seconds, context.wake_nanoseconds = divmod(when, 1_000_000_000)

@@ -8,7 +8,8 @@ from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
 from dfc_target_cpu.llvm.values import NULL, i64
 from dfc_target_cpu.machine import Machine
 
-_WAIT_PRIVATE, _WAKE_PRIVATE = 128, 129
+_WAIT_PRIVATE, _WAKE_PRIVATE, _WAIT_UNTIL_PRIVATE = 128, 129, 137
+_ANY = i64(0xFFFFFFFF)
 _NUMBER = {"x86_64": 202, "aarch64": 98}
 ALL = i64(1 << 30)
 
@@ -17,6 +18,11 @@ def sleep(f: FunctionText, machine: Machine, syscall: Value, word: Value, seen: 
     """Sleeps while the i32 at `word` is `seen` (i64), until it is woken, at most as long as the timespec (two i64) at
     `limit` says."""
     _futex(f, machine, syscall, f"{word}, i64 {_WAIT_PRIVATE}, {seen}, {limit}")
+
+
+def sleep_until(f: FunctionText, machine: Machine, syscall: Value, word: Value, seen: Value, end: Value) -> None:
+    """Likewise, until the monotonic clock shows the timespec at `end`."""
+    _futex(f, machine, syscall, f"{word}, i64 {_WAIT_UNTIL_PRIVATE}, {seen}, {end}, {NULL}, {_ANY}")
 
 
 def wake(f: FunctionText, machine: Machine, syscall: Value, word: Value, count: Value = ALL) -> None:

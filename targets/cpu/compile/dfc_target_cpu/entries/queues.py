@@ -239,19 +239,35 @@ class _Enter(_QueueCode):
             self.set("needed", f.select(f.icmp("eq", before, i32(0)), own, others))
         seen = f.cast("zext", self.load(self.word), "i64")
         self.unlock()
-        is_entry = f.icmp("eq", load_field(f, self.context, "runner"), NULL)
-        naps = [self.module.table("i64", nap, hint="nap") for nap in (ENTRY_NAP, RUNNER_NAP)]
-        syscall = load_field(f, self.context, "syscall")
-        futexes.sleep(f, self.machine, syscall, self.address(self.word), seen, f.select(is_entry, *naps))
+        is_limited = f.icmp("ne", load_field(f, self.context, "wake_seconds"), i64(0))
+        self._sleep(seen, is_limited)
         self.lock()
         self.set(self.sleepers, f.sub(self.load(self.sleepers), i32(1)))
         attention = f.atomic_load("i64", field_address(f, Context, self.context, "attention"), "monotonic")
-        with f.when(f.icmp("ne", attention, i64(0)), "asked"):
+        with f.when(f.bit_or(f.icmp("ne", attention, i64(0)), is_limited), "asked"):
             self.unlock()
             stops = f.call(poll_now(self.module), "i64", [self.context])
             self.lock()
             with f.when(f.icmp("ne", stops, i64(0)), "stops"):
                 self._give_up()
+
+    def _sleep(self, seen: Value, is_limited: Value) -> None:
+        """Until it is woken, or is to look whether the call is to stop: a call with a limit of its time at the latest
+        when that is over."""
+        f = self.f
+        word, syscall = self.address(self.word), load_field(f, self.context, "syscall")
+        until, nap, after = (f.label(x) for x in ("until", "nap", "slept"))
+        f.branch_if(is_limited, until, nap)
+        f.begin(until)
+        end = field_address(f, Context, self.context, "wake_seconds")
+        futexes.sleep_until(f, self.machine, syscall, word, seen, end)
+        f.branch(after)
+        f.begin(nap)
+        is_entry = f.icmp("eq", load_field(f, self.context, "runner"), NULL)
+        naps = [self.module.table("i64", each, hint="nap") for each in (ENTRY_NAP, RUNNER_NAP)]
+        futexes.sleep(f, self.machine, syscall, word, seen, f.select(is_entry, *naps))
+        f.branch(after)
+        f.begin(after)
 
     def _give_up(self) -> None:
         """Leaves the call; what this thread was woken for is for another one."""
