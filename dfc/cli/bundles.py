@@ -11,17 +11,17 @@ import click
 import dfc_runtime
 from dfc.cli.values import Setting
 from dfc.deferred.dataclasses import dataclass
-from dfc_runtime.calls.hosts import Handler
-from dfc_runtime.distributed.calls.cluster_module import ClusterModule
-from dfc_runtime.distributed.loading import load_on
-from dfc_runtime.distributed.transport.comm import Comm
 from dfc_runtime.formats.bundle import opened
 from dfc_runtime.formats.cluster import Cluster
 from dfc_runtime.formats.manifest import Entry
-from dfc_runtime.observe.measuring import TICK, Meter, is_timed
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # whoever only looks at a bundle needs nothing that runs it
     from mpi4py import MPI
+
+    from dfc_runtime.calls.hosts import Handler
+    from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+    from dfc_runtime.distributed.transport.comm import Comm
+    from dfc_runtime.observe.measuring import Meter
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class LoadOptions:
 
     @property
     def handlers(self) -> Mapping[str, Handler] | None:
-        return None if self.meter is None else {TICK: self.meter.tick}
+        return None if self.meter is None else _tick_handler(self.meter)
 
 
 def open_module(
@@ -83,9 +83,18 @@ def open_module(
         device=asked.device,
         data=asked.data,
     )
-    if asked.meter is not None and not is_timed(module.manifest):
-        raise click.UsageError(f"{path} has no clocks: compile it with --timed, or run the program FILE.dfg")
+    if asked.meter is not None:
+        from dfc_runtime.observe.measuring import is_timed
+
+        if not is_timed(module.manifest):
+            raise click.UsageError(f"{path} has no clocks: compile it with --timed, or run the program FILE.dfg")
     return module
+
+
+def _tick_handler(meter: Meter) -> Mapping[str, Handler]:
+    from dfc_runtime.observe.measuring import TICK  # few runs are measured
+
+    return {TICK: meter.tick}
 
 
 def open_on(
@@ -104,6 +113,8 @@ def open_on(
     if path.endswith(".dfg") or path == "-":
         raise click.UsageError("ranks run bundles: compile the program first, with dfc compile --deploy")
     existing(path)
+    from dfc_runtime.distributed.loading import load_on  # most programs run on one rank
+
     return load_on(
         path,
         comm,
@@ -112,7 +123,7 @@ def open_on(
         threads=threads,
         trace=trace,
         summaries=summaries,
-        handlers=None if meter is None else {TICK: meter.tick},
+        handlers=None if meter is None else _tick_handler(meter),
         device=device,
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.distributed.launch.processes import LAUNCHERS
-from dfc_runtime.distributed.launch.records import JOB_VARIABLE
+from dfc_runtime.distributed.launch.record_files import JOB_VARIABLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ COMMANDS: dict[str, str] = {
     "verify": "Check that a bundle is whole.",
     "why": "Say why values share a kernel or lie in memory.",
 }
-WITHOUT_ARRAYS = frozenset({"check", "fmt"})
+WITHOUT_ARRAYS = frozenset({"check", "fmt", "inspect", "verify"})
 """Commands that do without NumPy, unless a program holds arrays."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import click
 import numpy as np
@@ -19,8 +19,10 @@ from dfc.cli.saving import Keeper, Plan
 from dfc.cli.values import feeds, plain, write_arrays
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime import Module
-from dfc_runtime.distributed.calls.cluster_module import ClusterModule, cluster_parts_of
 from dfc_runtime.module import parts_of
+
+if TYPE_CHECKING:
+    from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,10 @@ def run_part(module: ClusterModule | Module, request: PartRequest, plan: Plan) -
     keeper = Keeper(module, ", ".join(names), where, running.Schedule(), feed_values, saves=False)
     keeper.restore()
     # An entry may be called `run`, and would then be found in its place.
-    call = partial(ClusterModule.run if isinstance(module, ClusterModule) else Module.run, module)
+    call = partial(type(module).run, module)
     values, number = running.once(lambda: call(names, feed_values), alone=isinstance(module, Module))
     results = dict(zip(names, cast("tuple[object, ...]", values), strict=True))
-    parts = cluster_parts_of(module) if isinstance(module, ClusterModule) else parts_of(module)
-    if parts.signature(names, feed_values).writes:
+    if _writes(module, names, feed_values):
         keeper.save_after_all()
         keeper.finish(running.Report(steps=1, total_steps=1, last=results))
     if request.out is not None:
@@ -61,3 +62,12 @@ def run_part(module: ClusterModule | Module, request: PartRequest, plan: Plan) -
     plain_values = {name: plain(value) for name, value in results.items()}
     click.echo(json.dumps({"fetch": names, "results": plain_values}) if request.as_json else running.described(results))
     return running.SIGNALLED + number if number else 0
+
+
+def _writes(module: ClusterModule | Module, names: Sequence[str], feed_values: running.Feeds) -> bool:
+    """Whether what is computed changes state."""
+    if isinstance(module, Module):
+        return bool(parts_of(module).signature(names, feed_values).writes)
+    from dfc_runtime.distributed.calls.cluster_module import cluster_parts_of
+
+    return bool(cluster_parts_of(module).signature(names, feed_values).writes)

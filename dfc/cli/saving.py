@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 import numpy as np
@@ -27,14 +27,15 @@ from dfc.deferred.dataclasses import dataclass
 from dfc_runtime import DfcError, Module
 from dfc_runtime.checkpoints import format, store
 from dfc_runtime.checkpoints.format import Progress
-from dfc_runtime.checkpoints.saving import Saving
-from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.launch import epochs
-from dfc_runtime.distributed.launch.records import current_epoch, current_job
+from dfc_runtime.distributed.launch.record_files import current_epoch, current_job
 from dfc_runtime.formats.cluster import CheckpointPolicy
 from dfc_runtime.formats.manifest import Entry
 
-Kept = Module | ClusterModule
+if TYPE_CHECKING:
+    from dfc_runtime.checkpoints.saving import Saving
+    from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+
 LOOK_EVERY_S = 1.0
 """Seconds between two looks for another run that has taken the folder."""
 
@@ -109,12 +110,14 @@ class Keeper(Silent):
     """Restores and saves the state of one run. As a listener it hears of every step; as a context it leaves no folder
     behind in which a run that failed has saved nothing."""
 
-    def __init__(self, module: Kept, entry: str, plan: Plan, schedule: Schedule, feeds: Feeds, *, saves: bool) -> None:
+    def __init__(
+        self, module: Module | ClusterModule, entry: str, plan: Plan, schedule: Schedule, feeds: Feeds, *, saves: bool
+    ) -> None:
         # An entry may be called like one of these methods, and would then be found in its place.
-        is_cluster = isinstance(module, ClusterModule)
-        self._save = partial(ClusterModule.save, module) if is_cluster else partial(Module.save, module)
-        self._begin = partial(ClusterModule.save_async, module) if is_cluster else partial(Module.save_async, module)
-        self._restore = partial(ClusterModule.restore, module) if is_cluster else partial(Module.restore, module)
+        kind = type(module)
+        self._save = partial(kind.save, module)
+        self._begin = partial(kind.save_async, module)
+        self._restore = partial(kind.restore, module)
         self._plan = plan
         self._entry = entry
         self._saves = saves and plan.folder is not None

@@ -14,7 +14,8 @@ import time
 
 from mpi4py import MPI
 
-from dfc_runtime.distributed.launch.records import SupervisorLink, accept_signals, current_epoch
+from dfc_runtime.distributed.launch.record_files import current_epoch
+from dfc_runtime.distributed.launch.records import SupervisorLink, accept_signals
 from dfc_runtime.errors import FeedError
 
 

@@ -19,33 +19,22 @@ from dfc.cli.launchers import is_rank
 from dfc.cli.listeners import Bar, Both, Lines, Silent
 from dfc.cli.parts import PartRequest, check_once, run_part
 from dfc.cli.rank_options import OF_RANKS, OF_THE_LAUNCH, check_for_ranks, refuse, words
-from dfc.cli.ranks import (
-    Launch,
-    Pulse,
-    as_rank,
-    check_batches,
-    fitting_counts,
-    follow,
-    job_counts,
-    supervise,
-    watched,
-)
+from dfc.cli.ranks import Launch, check_batches, fitting_counts, job_counts, supervise
 from dfc.cli.saving import Keeper, Plan, refuse_checkpoint, saves
 from dfc.cli.values import Setting, feeds, named, plain, require_folder, require_no_file, settings, write_arrays
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime import Module
 from dfc_runtime.calls.batching import LAST
 from dfc_runtime.checkpoints.store import KEPT
-from dfc_runtime.distributed.calls.cluster_module import ClusterModule
-from dfc_runtime.distributed.transport.comm import Comm
-from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.observe.measuring import Meter
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # most programs run on one rank
     from mpi4py import MPI
 
+    from dfc_runtime.distributed.calls.cluster_module import ClusterModule
     from dfc_runtime.distributed.launch.records import SupervisorLink
+    from dfc_runtime.distributed.transport.comm import Comm
 
 SIGNALLED = 128
 
@@ -174,7 +163,7 @@ def command(
     asked = _Asked(file, entry or "", fetches, named(pairs, full=bool(fetches)), *outer)
     counts = job_counts(jobs)  # before ranks are started, which would all say what is wrong
     if is_rank(starts_ranks=ranks is not None):
-        return as_rank(partial(_as_rank, context, asked, counts, deadline))
+        return _among_ranks(context, asked, counts, deadline)
     for written in (each for each in (trace, profile, out) if each is not None):
         require_folder(written)
     if ranks is not None:
@@ -246,6 +235,8 @@ def _only_rank(asked: _Asked, tasks: int) -> int:
     """A run of a bundle with a deployment of one task, which needs no MPI. Says how to start the ranks of another."""
     if tasks != 1:
         raise click.UsageError(f"{asked.file} is for {tasks} ranks: start them with -n {tasks}")
+    from dfc_runtime.distributed.transport.in_process import Network
+
     module = _opened_on(asked, Network(1).comm(0), {}, None)
     try:
         return _run(module, asked)
@@ -264,6 +255,12 @@ def _start(context: click.Context, asked: _Asked, launch: Launch) -> int:
     if plan.folder is not None and claims:
         refuse_checkpoint(plan.folder)
     return supervise(launch, words(context), plan, claims=claims)
+
+
+def _among_ranks(context: click.Context, asked: _Asked, jobs: Mapping[str, int], deadline: float | None) -> int:
+    from dfc.cli.rank_process import as_rank  # most runs are no rank of many
+
+    return as_rank(partial(_as_rank, context, asked, jobs, deadline))
 
 
 def _as_rank(
@@ -296,8 +293,10 @@ def _opened_on(
 
 def _on_rank(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink) -> int:
     """Rank 0 runs, the others follow."""
-    if not isinstance(module, ClusterModule):
+    if isinstance(module, Module):
         return _run(module, asked)
+    from dfc.cli.rank_process import follow, watched
+
     with watched(module, records):
         if module.rank:
             return follow(module)
@@ -314,7 +313,7 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink 
     feed_values = feeds(asked.texts, {p.name for p in signature.parameters if p.is_text})
     asked.plan.check(signature)
     plan = asked.plan.or_else(module.manifest.cluster.checkpoint if module.manifest.cluster else None)
-    if isinstance(module, ClusterModule):
+    if not isinstance(module, Module):
         check_batches(module, signature, asked.schedule, feed_values)
     keeper = Keeper(module, signature.name, plan, asked.schedule, feed_values, saves=saves(signature))
     # Some launchers give their ranks a terminal of their own: what it shows is passed on to who knows where.
@@ -327,7 +326,7 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink 
         )
     if asked.out is not None:
         done_before.warn_of_lost(asked.out, signature, asked.schedule, feed_values, start)
-    listeners = listener if records is None else Both(listener, Pulse(records))
+    listeners = listener if records is None else _with_supervisor(listener, records)
     with listener, keeper:
         call = _called(module, asked)
         gathers, alone = asked.out is not None, isinstance(module, Module)
@@ -344,9 +343,16 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink 
     return SIGNALLED + report.stopped_by if report.stopped_by else 0
 
 
+def _with_supervisor(listener: Silent, records: SupervisorLink) -> Both:
+    """The listener, and with it the supervisor."""
+    from dfc.cli.rank_process import Pulse
+
+    return Both(listener, Pulse(records))
+
+
 def _called(module: ClusterModule | Module, asked: _Asked) -> running.Call:
     """What calls the entry; with batches of any size if these are to be filled up."""
-    short = module.entries[asked.entry].short if isinstance(module, ClusterModule) else None
+    short = None if isinstance(module, Module) else module.entries[asked.entry].short
     if short is not None and asked.schedule.last == "pad":
         return short
     return cast("running.Call", getattr(module, asked.entry))

@@ -6,10 +6,9 @@ nothing between tells how many these are, and they are taken off.
 
 from __future__ import annotations
 
-import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 
 from dfc_runtime.calls.hosts import HostRequest
@@ -90,12 +89,18 @@ class Meter:
     @property
     def overhead(self) -> float:
         """Seconds that a pair of ticks takes."""
-        return statistics.median(self._empty) * 1e-9 if self._empty else 0.0
+        return _median(self._empty) * 1e-9 if self._empty else 0.0
 
     def kernels(self) -> list[tuple[HostSite, float, int]]:
         """Each kernel with the median of its seconds, and how often it was launched."""
         overhead = self.overhead
         return [
-            (each.site, max(statistics.median(each.taken) * 1e-9 - overhead, 0.0), each.launches)
+            (each.site, max(_median(each.taken) * 1e-9 - overhead, 0.0), each.launches)
             for each in self._kernels.values()
         ]
+
+
+def _median(values: Sequence[int]) -> float:
+    from statistics import median  # with decimal fractions, which the many runs that measure nothing do without
+
+    return median(values)

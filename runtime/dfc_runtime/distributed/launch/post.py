@@ -29,6 +29,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
+from dfc_runtime.distributed.launch.record_files import put
 from dfc_runtime.formats import fields, strict_json
 
 POST_VARIABLE = "DFC_POST"
@@ -47,13 +48,6 @@ _OK = b"ok\n"
 _SIOCGIFADDR = 0x8915
 _WIDE = "00"
 """The scope of addresses that lead here from anywhere."""
-
-
-def put(folder: Path, epoch: int, rank: int, kind: str, data: Mapping[str, object]) -> None:
-    """A record as a file, which is there as a whole or not at all; `OSError` if the folder is gone."""
-    temporary = folder / f"{epoch}-{rank}.{kind}-{threading.get_ident()}"
-    temporary.write_text(json.dumps({**data, "time": time.monotonic_ns()}), encoding="utf-8")
-    os.replace(temporary, folder / f"{epoch}-{rank}.{kind}")
 
 
 class Post:

@@ -5,7 +5,8 @@
 A launcher ends all ranks as soon as one has died, and tells at most which it saw first. What the kernel knows, how a
 process ended, it tells only its parent: so each rank has one of its own. Assumes the environment of a supervised rank.
 Guarantees that the record of an end is written before this process ends, and that it ends as the rank did: whatever the
-launcher does about it comes later than the record. Needs neither NumPy nor MPI.
+launcher does about it comes later than the record. Needs neither NumPy nor MPI, and little of Python: as many of these
+start as ranks do.
 """
 
 from __future__ import annotations
@@ -16,9 +17,18 @@ import select
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dfc_runtime.distributed.launch.processes import LAUNCHERS, signal_all
+from dfc_runtime.distributed.launch.record_files import (
+    ALIVE,
+    EPOCH_VARIABLE,
+    JOB_VARIABLE,
+    current_epoch,
+    host,
+    put,
+)
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -30,8 +40,6 @@ def main(command: Sequence[str]) -> None:
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.execv(command[0], list(command))
-    from dfc_runtime.distributed.launch.records import report_end  # beside the start of the rank, which takes longer
-
     for number in STOPS:  # a launcher may signal only those that it has started itself
         signal.signal(number, lambda which, _frame: signal_all([child], which))
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -39,7 +47,7 @@ def main(command: Sequence[str]) -> None:
     code = os.waitstatus_to_exitcode(status)
     rank = _rank_to_report(code)
     if rank is not None:
-        report_end(rank, child, code)
+        _report(rank, child, code)
         _hold_descriptors()
     if code < 0:
         _end_by(-code)
@@ -48,11 +56,26 @@ def main(command: Sequence[str]) -> None:
 
 def _rank_to_report(code: int) -> int | None:
     """The rank whose end is to be told; None if it has said itself that it is done, or the launcher has no numbers."""
-    from dfc_runtime.distributed.launch.records import EPOCH_VARIABLE, JOB_VARIABLE
-
     rank = next((int(text) for name, _ in LAUNCHERS if (text := os.environ.get(name, "")).isdigit()), None)
     folder, epoch = Path(os.environ.get(JOB_VARIABLE, "")), os.environ.get(EPOCH_VARIABLE, "")
     return None if not code and (folder / f"{epoch}-{rank}.done").exists() else rank
+
+
+def _report(rank: int, pid: int, code: int) -> None:
+    """Leaves the record of how a rank's process has ended: its exit code, below zero the signal that killed it."""
+    epoch = current_epoch()
+    if epoch is None:
+        return
+    folder, about = Path(os.environ[JOB_VARIABLE]), {"rank": rank, "host": host(), "pid": pid}
+    data = {**about, **({"signal": -code} if code < 0 else {"code": code})}
+    if (folder / ALIVE).exists():
+        with suppress(OSError):  # the supervisor has gone just now
+            put(folder, epoch, rank, "ended", data)
+        return
+    from dfc_runtime.distributed.launch.post import Line  # only for hosts that do not share the folder
+
+    if (line := Line.to_supervisor()) is not None:
+        line.send(epoch, rank, "ended", data)
 
 
 def _hold_descriptors() -> None:

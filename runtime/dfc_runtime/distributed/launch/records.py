@@ -16,22 +16,21 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.distributed.launch.post import Line, put
+from dfc_runtime.distributed.launch.post import Line
+from dfc_runtime.distributed.launch.record_files import ALIVE, JOB_VARIABLE, current_epoch, host, put
 from dfc_runtime.errors import DfcError
 from dfc_runtime.formats import fields, strict_json
 
-JOB_VARIABLE, EPOCH_VARIABLE = "DFC_JOB", "DFC_EPOCH"
 EVERY = 0.5
 ALONE_AT_MOST = 10.0
 """Seconds that ranks without a supervisor have to finish a step and save."""
-_ALIVE, _ALONE = "alive", 75
+_ALONE = 75
 _INTERNAL = 1
 _WELL = (0, 130, 143)
 """Exit codes of a rank that did what it was asked to: also to stop."""
@@ -70,31 +69,10 @@ class Record:
     time: int = 0
 
 
-@cache
-def host() -> str:
-    """Where numbers of processes mean what they mean here."""
-    try:
-        names = os.readlink("/proc/self/ns/pid")
-    except OSError:
-        names = ""
-    return f"{os.uname().nodename} {names}"
-
-
-def current_epoch() -> int | None:
-    """The epoch that a supervisor gave this process; None without one."""
-    text = os.environ.get(EPOCH_VARIABLE, "")
-    return int(text) if os.environ.get(JOB_VARIABLE) and text.isascii() and text.isdigit() else None
-
-
 def without_foreign_folders() -> None:
     """The supervisor's folder for temporary files is only on its own host, and on those that share it."""
     if current_epoch() is not None and not Path(os.environ.get("TMPDIR", "/")).is_dir():
         del os.environ["TMPDIR"]
-
-
-def current_job() -> str:
-    """A name for the job this process belongs to, the same in all its sessions; "" without a supervisor."""
-    return Path(os.environ[JOB_VARIABLE]).name if current_epoch() is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +109,7 @@ class SupervisorLink:
         epoch = current_epoch()
         self._epoch = epoch or 0
         self._folder = Path(os.environ[JOB_VARIABLE]) if epoch is not None else None
-        is_here = self._folder is None or (self._folder / _ALIVE).exists()
+        is_here = self._folder is None or (self._folder / ALIVE).exists()
         self._line = None if is_here else Line.to_supervisor()
         self._watch = self._line or (_Watch(self._folder) if self._folder is not None else None)
         self.is_heard = is_here or self._line is not None
@@ -246,20 +224,6 @@ def _words(problem: BaseException | None) -> str:
     return text[:_LONGEST]
 
 
-def report_end(rank: int, pid: int, code: int) -> None:
-    """Leaves the record of how a rank's process has ended: its exit code, below zero the signal that killed it."""
-    epoch = current_epoch()
-    if epoch is None:
-        return
-    folder, about = Path(os.environ[JOB_VARIABLE]), {"rank": rank, "host": host(), "pid": pid}
-    data = {**about, **({"signal": -code} if code < 0 else {"code": code})}
-    if (folder / _ALIVE).exists():
-        with suppress(OSError):  # the supervisor has gone just now
-            put(folder, epoch, rank, "ended", data)
-    elif (line := Line.to_supervisor()) is not None:
-        line.send(epoch, rank, "ended", data)
-
-
 @contextmanager
 def held_back() -> Generator[None]:
     """What is started in this block gets signals that ask it to stop only when it accepts them; a launcher never, which
@@ -279,7 +243,7 @@ def accept_signals() -> None:
 def watch_over(folder: Path) -> IO[bytes]:
     """Says that the supervisor lives, as long as the file that is returned stays open: it is locked, and the system
     unlocks it however this process ends."""
-    file = (folder / _ALIVE).open("wb")
+    file = (folder / ALIVE).open("wb")
     fcntl.flock(file, fcntl.LOCK_EX)
     return file
 
@@ -289,7 +253,7 @@ class _Watch:
 
     def __init__(self, folder: Path) -> None:
         try:
-            self._file = (folder / _ALIVE).open("rb")
+            self._file = (folder / ALIVE).open("rb")
         except OSError:
             self._file = None  # its folder is on another machine, or its ranks are watched in another way
 

@@ -29,15 +29,8 @@ from dfc_runtime.distributed.launch import coordinator as c
 from dfc_runtime.distributed.launch import epochs, processes
 from dfc_runtime.distributed.launch.launcher_output import Account, Filter
 from dfc_runtime.distributed.launch.post import POST_VARIABLE, Post
-from dfc_runtime.distributed.launch.records import (
-    EPOCH_VARIABLE,
-    JOB_VARIABLE,
-    Record,
-    held_back,
-    host,
-    read_records,
-    watch_over,
-)
+from dfc_runtime.distributed.launch.record_files import EPOCH_VARIABLE, JOB_VARIABLE, host
+from dfc_runtime.distributed.launch.records import Record, held_back, read_records, watch_over
 from dfc_runtime.errors import UnsupportedError
 
 LOOK_EVERY = 0.05

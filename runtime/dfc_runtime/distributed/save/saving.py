@@ -23,7 +23,7 @@ from dfc_runtime.checkpoints.saving import SaveRequest, Saving
 from dfc_runtime.checkpoints.store import ChosenCheckpoint
 from dfc_runtime.distributed.calls.client import Client
 from dfc_runtime.distributed.launch import epochs
-from dfc_runtime.distributed.launch.records import current_epoch
+from dfc_runtime.distributed.launch.record_files import current_epoch
 from dfc_runtime.distributed.save import background
 from dfc_runtime.distributed.save.background import Written
 from dfc_runtime.distributed.shards import rows_of

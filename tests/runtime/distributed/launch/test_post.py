@@ -14,7 +14,8 @@ import pytest
 
 from dfc_runtime.distributed.launch import post
 from dfc_runtime.distributed.launch.post import POST_VARIABLE, Line, Post
-from dfc_runtime.distributed.launch.records import EPOCH_VARIABLE, JOB_VARIABLE, SupervisorLink, read_records
+from dfc_runtime.distributed.launch.record_files import EPOCH_VARIABLE, JOB_VARIABLE
+from dfc_runtime.distributed.launch.records import SupervisorLink, read_records
 
 
 @pytest.fixture

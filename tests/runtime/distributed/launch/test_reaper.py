@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc_runtime.distributed.launch import processes, records
+from dfc_runtime.distributed.launch import processes, record_files, records
 from tests.support.mpi import ROOT
 
 
@@ -81,7 +81,7 @@ def _start(folder: Path, text: str, stdin: int | None = None) -> subprocess.Pope
     begin = "import os, signal, sys, time\n"
     asked = "signal.signal(15, lambda *_: (print('asked', flush=True), os._exit(5)))\n"
     paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime"))
-    job = {records.JOB_VARIABLE: str(folder), records.EPOCH_VARIABLE: "4", "PMI_RANK": "1"}
+    job = {record_files.JOB_VARIABLE: str(folder), record_files.EPOCH_VARIABLE: "4", "PMI_RANK": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", processes.REAPER, sys.executable, "-c", begin + asked + text],
         env={**os.environ, **job, "PYTHONPATH": paths},

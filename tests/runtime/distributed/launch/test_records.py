@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dfc_runtime.distributed.launch import records
+from dfc_runtime.distributed.launch import record_files, records
 from dfc_runtime.distributed.launch.records import Seen, SupervisorLink, unseen
 
 
 def test_ranks_that_do_not_see_the_folder_are_named_with_their_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(records.JOB_VARIABLE, "/tmp/dfc-job-x")
+    monkeypatch.setenv(record_files.JOB_VARIABLE, "/tmp/dfc-job-x")
     here = Seen("a", True)
     assert unseen([here, Seen("b", True)]) == ""
     rest = (
@@ -24,10 +24,10 @@ def test_ranks_that_do_not_see_the_folder_are_named_with_their_hosts(monkeypatch
 
 
 def test_a_rank_sees_the_folder_of_a_supervisor_that_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(records.JOB_VARIABLE, raising=False)
+    monkeypatch.delenv(record_files.JOB_VARIABLE, raising=False)
     assert SupervisorLink(0).is_heard, "nobody watches"
-    monkeypatch.setenv(records.JOB_VARIABLE, str(tmp_path))
-    monkeypatch.setenv(records.EPOCH_VARIABLE, "1")
+    monkeypatch.setenv(record_files.JOB_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(record_files.EPOCH_VARIABLE, "1")
     assert not SupervisorLink(0).is_heard
     with records.watch_over(tmp_path):
         assert SupervisorLink(0).is_heard
