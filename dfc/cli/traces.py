@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
+from dfc.cli import pipelines
+from dfc.cli.pipelines import Calls, Pipeline, as_lines, pipeline_of
 from dfc.cli.tables import seconds, table
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.errors import FileError
@@ -51,6 +53,7 @@ class Trace:
     program: str
     ranks: Mapping[int, str]
     events: Sequence[Event]
+    pipeline: Pipeline | None = None
 
 
 def read(path: Path) -> Trace:
@@ -60,7 +63,8 @@ def read(path: Path) -> Trace:
         about = mapping(data["otherData"], "otherData")
         ranks = {_rank(each): text(each["name"], "name") for each in map(_mapping, items(about["ranks"], "ranks"))}
         events = [_event(each) for each in map(_mapping, items(data["traceEvents"], "events")) if each["ph"] == "X"]
-        return Trace(text(about["program"], "program"), ranks, events)
+        pipeline = pipeline_of(about["stages"], _calls(events)) if "stages" in about else None
+        return Trace(text(about["program"], "program"), ranks, events, pipeline)
     except (ValueError, KeyError, OverflowError) as problem:
         raise FileError(f"{path} is no trace of dfc: {problem}", code="E0909") from None
 
@@ -94,6 +98,22 @@ def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("times are numbers")
     return float(value)
+
+
+def _calls(events: Sequence[Event]) -> dict[str, Calls]:
+    """The calls of each entry."""
+    by_name: dict[str, list[Event]] = defaultdict(list)
+    for each in events:
+        if each.category == "call":
+            by_name[each.name].append(each)
+    return {
+        name: Calls(
+            len(calls),
+            sum(each.length for each in calls),
+            max(each.begin + each.length for each in calls) - min(each.begin for each in calls),
+        )
+        for name, calls in by_name.items()
+    }
 
 
 def stalls(trace: Trace) -> dict[tuple[str, str], Total]:
@@ -145,10 +165,31 @@ def as_text(trace: Trace, top: int) -> str:
     count = len(trace.ranks)
     lines = [f"{trace.program}: {count} rank{'s' if count > 1 else ''}, {seconds(length)}, {len(trace.events)} events"]
     lines += _ranks(trace, length)
+    if trace.pipeline is not None:
+        lines += ["", *as_lines(trace.pipeline, top)]
     for title, totals in (("top stalls", stalls(trace)), ("top kernels", kernels(trace))):
         if totals:
             lines += ["", f"{title} by source line", *_table(list(totals.items())[:top])]
     return "\n".join(lines)
+
+
+def as_data(trace: Trace) -> dict[str, object]:
+    """The same for `--json`, all lines; times in seconds."""
+    length = max((each.begin + each.length for each in trace.events), default=0.0)
+    totals = {"stalls": stalls(trace), "kernels": kernels(trace)}
+    return {
+        "program": trace.program,
+        "seconds": length,
+        "ranks": [{"rank": rank, "name": name} for rank, name in trace.ranks.items()],
+        **{
+            key: [
+                {"line": line, "what": name, "seconds": sum(total.lengths), "times": len(total.lengths)}
+                for (line, name), total in lines.items()
+            ]
+            for key, lines in totals.items()
+        },
+        "pipeline": pipelines.as_data(trace.pipeline) if trace.pipeline is not None else None,
+    }
 
 
 def _ranks(trace: Trace, length: float) -> list[str]:

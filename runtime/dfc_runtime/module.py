@@ -26,6 +26,7 @@ from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.observe.finite import checked, has_checks
 from dfc_runtime.observe.summaries import FileSink
+from dfc_runtime.observe.tracing import Stages
 from dfc_runtime.state.state import State
 
 if TYPE_CHECKING:
@@ -163,6 +164,11 @@ class Module:
         with self.state.alone:
             self._machinery.arena.free()
             self._machinery.results.free()
+
+    def measured_stages(self) -> Stages | None:
+        """Measures from now on what runners and those who use queues do; None for a program without."""
+        runners = self._machinery.runners
+        return None if runners is None else runners.measured()
 
     def close(self) -> None:
         """Ends runners and calls that wait for a queue, waits for calls that run, and ends the driver. Afterwards no

@@ -106,8 +106,9 @@ def load_alone(
 def _traced(module: Module, recorder: Recorder | None, path: str | os.PathLike[str] | None) -> Module:
     """The module; if it is traced, closing it writes the file."""
     if recorder is not None and path is not None:
+        meter = module.measured_stages()
         recorder.record_calls(module.entries, module.__dict__)
-        module.at_close.append(lambda: recorder.write(path, module.name))
+        module.at_close.append(lambda: recorder.write(path, module.name, meter))
     return module
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -12,8 +13,11 @@ from dfc.cli import traces
 @click.command("trace", short_help="Say where the time of a traced run went.")
 @click.argument("file", metavar="TRACE.json")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many lines to list.")
-def command(file: str, top: int) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+def command(file: str, top: int, as_json: bool) -> int:
     """Reads the trace of a run (dfc run --trace TRACE.json), and prints how long each rank computed and stood still,
-    and the lines of the source where most of it was."""
-    click.echo(traces.as_text(traces.read(Path(file)), top))
+    and the lines of the source where most of it was; of queues and runners, what each stage waited for and which one
+    the others wait for."""
+    trace = traces.read(Path(file))
+    click.echo(json.dumps(traces.as_data(trace)) if as_json else traces.as_text(trace, top))
     return 0

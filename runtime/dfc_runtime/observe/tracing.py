@@ -53,6 +53,23 @@ class Called(Protocol):
     function: Callable[..., object]
 
 
+class Stages(Protocol):
+    """What is measured of runners and queues."""
+
+    @property
+    def changes(self) -> Sequence[tuple[int, str, int]]:
+        """When a queue was seen with another depth than before, in nanoseconds of `time.perf_counter_ns`."""
+        ...
+
+    def stop(self) -> None:
+        """Measures no more."""
+        ...
+
+    def report(self) -> Mapping[str, Sequence[Mapping[str, object]]]:
+        """The totals, as they are written."""
+        ...
+
+
 class Recorder:
     """The events of one process."""
 
@@ -145,9 +162,11 @@ class Recorder:
 
         return recorded
 
-    def write(self, path: str | os.PathLike[str], program: str) -> None:
+    def write(self, path: str | os.PathLike[str], program: str, stages: Stages | None = None) -> None:
         """The trace of a program on one rank."""
-        write(path, program, [Part(0, "rank 0", self.labels, self.events(), dropped=self.dropped)])
+        if stages is not None:
+            stages.stop()
+        write(path, program, [Part(0, "rank 0", self.labels, self.events(), dropped=self.dropped, stages=stages)])
 
 
 def _location(site: HostSite) -> str:
@@ -168,6 +187,7 @@ class Part:
     offset: int = 0
     error: int = 0
     dropped: int = 0
+    stages: Stages | None = None
 
 
 def write(path: str | os.PathLike[str], program: str, parts: Sequence[Part]) -> None:
@@ -179,7 +199,11 @@ def write(path: str | os.PathLike[str], program: str, parts: Sequence[Part]) -> 
         for p in parts
     ]
     lines = [json.dumps(each) for part in parts for each in _events(part, first)]
-    head = json.dumps({"program": program, "ranks": ranks})
+    about: dict[str, object] = {"program": program, "ranks": ranks}
+    for part in parts:
+        if part.stages is not None:
+            about["stages"] = part.stages.report()
+    head = json.dumps(about)
     text = f'{{"displayTimeUnit": "ms", "otherData": {head}, "traceEvents": [\n' + ",\n".join(lines) + "\n]}\n"
     Path(path).write_text(text, encoding="utf-8")
 
@@ -188,6 +212,9 @@ def _events(part: Part, first: int) -> list[dict[str, object]]:
     events: list[dict[str, object]] = [
         {"name": "process_name", "ph": "M", "pid": part.rank, "tid": 0, "args": {"name": part.name}}
     ]
+    for when, name, depth in part.stages.changes if part.stages is not None else ():
+        where = {"name": f"queue {name}", "ph": "C", "pid": part.rank, "ts": (when - part.offset - first) / 1000}
+        events.append({**where, "args": {"elements": depth}})
     rows = cast("list[list[int]]", part.events.tolist())
     for begin, end, number, thread in rows:
         label = part.labels[number]

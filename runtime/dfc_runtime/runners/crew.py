@@ -75,6 +75,17 @@ class Running:
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
 
 
+@dataclass(slots=True)
+class Total:
+    """What the copies of a runner have done until they ended, however often it was started: iterations, and
+    nanoseconds between the begin and the end of their threads, and of waiting for turns where that is measured."""
+
+    copies: int
+    iterations: int = 0
+    alive: int = 0
+    turn_wait: int = 0
+
+
 Ask = Callable[[int, int, int], None]
 """Answers a request in an iteration: of this site, with the frame at this address."""
 
@@ -94,6 +105,7 @@ class Crew:
         self._ask, self._take_failure = ask, take_failure
         self.running: dict[str, Running] = {}
         self.failures: dict[str, Failure] = {}
+        self.totals: dict[str, Total] = {}
         self.is_stopping = self.is_forked = False
         self._lock = threading.Lock()
         _crews.add(self)
@@ -110,6 +122,7 @@ class Crew:
             pairs = [(running.native.copy(self._ask), _frame(entry, arena)) for _ in range(entry.copies)]
             running.living.extend(copy for copy, _ in pairs)
             self.running[entry.name] = running
+            self.totals.setdefault(entry.name, Total(entry.copies))
         with _starting:
             before = threading.stack_size(STACK_BYTES)
             try:
@@ -131,8 +144,10 @@ class Crew:
             running.threads.append(thread)
 
     def _serve(self, running: Running, copy: NativeCopy, frame: Frame) -> None:
+        begin = time.perf_counter_ns()
         end = copy.run(frame.address)
-        self._ended(running, copy, self._outcome(running.entry, end))
+        alive = time.perf_counter_ns() - begin
+        self._ended(running, copy, self._outcome(running.entry, end), alive)
 
     # --- how they end
 
@@ -152,14 +167,18 @@ class Crew:
             return Outcome(end.iteration, self.failures[fault.message])
         return Outcome(end.iteration, Failure(entry, end.iteration, run_error(self._faults, end.site, end.values)))
 
-    def _ended(self, running: Running, copy: NativeCopy, outcome: Outcome | None) -> None:
-        uses = self.connections.uses[running.entry.name]
+    def _ended(self, running: Running, copy: NativeCopy, outcome: Outcome | None, alive: int = 0) -> None:
+        uses, total = self.connections.uses[running.entry.name], self.totals[running.entry.name]
         with self._lock:
+            total.alive += alive
             if outcome is not None:
                 running.outcomes.append(outcome)
                 for name in uses.puts | uses.takes if len(running.living) > 1 else ():
                     self.queues.queue(name).wake()  # the iterations behind this one wait no longer
             running.living.remove(copy)
+            if not running.living:
+                total.iterations += running.native.iterations
+                total.turn_wait += running.native.turn_wait
             if not running.living and running.outcomes and not self.is_stopping:
                 self._finish(running)
 

@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dfc_runtime.dataclasses import dataclass
 
 OPEN, CLOSED, FAILED, STOPPED = range(4)
@@ -93,6 +96,16 @@ class NativeRunner(Protocol):
         """Lets no further iteration begin."""
         ...
 
+    @property
+    def iterations(self) -> int:
+        """How many have begun; up to one more for each copy."""
+        ...
+
+    @property
+    def turn_wait(self) -> int:
+        """Nanoseconds for which copies have waited for turns, where that is measured."""
+        ...
+
 
 class NativeQueues(Protocol):
     """The queues and runners of one loaded program. `on_wait` is called by a call that waits, in its thread, several
@@ -112,6 +125,11 @@ class NativeQueues(Protocol):
 
     def runner(self, number: int, turns: int) -> NativeRunner:
         """The runner that is the entry of this number; its copies take turns at so many things."""
+        ...
+
+    def measure_waits(self, sites: int) -> NDArray[np.int64]:
+        """Before the first call, and before runners: has all count at each fault site nanoseconds of waiting, and
+        times. Returns the table, which goes on to be filled."""
         ...
 
     def lock(self, address: int) -> None:

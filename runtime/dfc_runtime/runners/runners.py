@@ -21,6 +21,7 @@ from dfc_runtime.runners.connections import Connections, Uses
 from dfc_runtime.runners.crew import Crew, Failure
 from dfc_runtime.runners.deadlock import Watchman
 from dfc_runtime.runners.native import QUEUE_FAILED, HasQueues, NativeCopy
+from dfc_runtime.runners.stages import StageMeter
 from dfc_runtime.state.state import State
 
 TIMEOUT = "timeout"
@@ -35,7 +36,7 @@ class Runners:
 
     def __init__(self, manifest: Manifest, driver: Driver, state: State, hosts: Hosts, gate: Gate, limit: int) -> None:
         assert isinstance(driver, HasQueues)
-        self._connections = Connections(manifest)
+        self._manifest, self._connections = manifest, Connections(manifest)
         self._state, self._gate, self._limit = state, gate, limit
         queues = driver.queues
         own = Crew(queues, self._connections, manifest.faults, hosts.ask_in, hosts.take_failure)
@@ -47,6 +48,7 @@ class Runners:
         state.background.attach(queues.lock, queues.unlock)
         self._crew = own
         self._started: set[str] = set()
+        self.meter: StageMeter | None = None
         weakref.finalize(self, own.stop)
 
     def started_by(self, manifest: Manifest, entry: Entry, function: Callable[..., object]) -> Callable[..., object]:
@@ -112,6 +114,11 @@ class Runners:
             arena = sizes.plan(runner, (), {}, self._limit, self._state.size).arena
             self._crew.start(runner, arena)
             self._started.add(runner.name)
+
+    def measured(self) -> StageMeter:
+        """Measures from now on what stages do; before the first call."""
+        self.meter = StageMeter(self._manifest, self._crew)
+        return self.meter
 
     def error(self, fault: FaultSite, values: tuple[int, ...]) -> DfcError:
         """The error of a call that a queue refused: if a runner has failed, what has made it fail."""

@@ -42,6 +42,7 @@ class Context(ctypes.Structure):
         ("runner", ctypes.c_void_p),  # a RunnerGroup, or null in the call of an entry
         ("wake_seconds", ctypes.c_int64),  # not 0: waiting for a queue is limited, and native code is to call `poll`
         ("wake_nanoseconds", ctypes.c_int64),  # at this time of the monotonic clock: with the field before, a timespec
+        ("waits", ctypes.c_void_p),  # null, or two i64 for each fault site: nanoseconds of waiting, and how many times
     )
 
     def take_error(self) -> tuple[int, tuple[int, ...]] | None:
@@ -96,7 +97,8 @@ class RunnerGroup(ctypes.Structure):
         ("ended", ctypes.c_int64),  # the first iteration that did not end well; `NEVER` at first
         ("stop", ctypes.c_int64),  # not 0: no copy begins another iteration, nor waits for its turn
         ("turns", ctypes.c_int64),
-        ("_line0", ctypes.c_char * 32),
+        ("turn_wait", ctypes.c_int64),  # nanoseconds of waiting for turns, where that is measured
+        ("_line0", ctypes.c_char * 24),
     )
 
 

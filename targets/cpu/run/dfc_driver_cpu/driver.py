@@ -72,12 +72,19 @@ class ImageMemory:
         self._locks = np.array([each.ctypes.data for each in locks], dtype=np.uint64)
         self._variables = np.array([each.ctypes.data for each in resources.values()], dtype=np.uint64)
         self._constants = constants.ctypes.data
+        self.waits: NDArray[np.int64] | None = None
+
+    def measure_waits(self, sites: int) -> NDArray[np.int64]:
+        """Contexts that are made from now on count at each fault site nanoseconds of waiting, and times."""
+        self.waits = np.zeros((sites, 2), np.int64)
+        return self.waits
 
     def context(self, scratch_bytes: int, threads: int, pool: PoolEntries | None) -> tuple[Context, NDArray[np.uint8]]:
         """A context, with the scratch memory that it needs to live."""
         context = new_context(pool, threads)
         context.variables, context.locks = self._variables.ctypes.data, self._locks.ctypes.data
         context.constants = self._constants
+        context.waits = None if self.waits is None else self.waits.ctypes.data
         scratch = aligned_bytes(scratch_bytes)
         context.scratch, context.scratch_bytes = scratch.ctypes.data, scratch.nbytes
         return context, scratch
@@ -120,7 +127,9 @@ class CpuDriver(OnHost):
         if CLOSE_ENTRY in symbols:
             alone = own.spill_bytes + own.workspace_bytes
             make = partial(memory.context, alone, 1, None)
-            self._queues = CpuQueues(self._image, symbols, resources, make, self._contexts, self._free)
+            self._queues = CpuQueues(
+                self._image, symbols, resources, make, self._contexts, self._free, memory.measure_waits
+            )
         self._free.append(self._context())
 
     @property

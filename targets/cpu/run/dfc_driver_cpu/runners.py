@@ -131,6 +131,16 @@ class CpuRunner:
         """Lets no further iteration begin, and nobody wait for a turn."""
         self.queues.stop(ctypes.addressof(self.queues.context), self.address)
 
+    @property
+    def iterations(self) -> int:
+        """How many have begun, but for one that a copy did not begin any more."""
+        return int(min(self._group.next, self._group.ended))
+
+    @property
+    def turn_wait(self) -> int:
+        """Nanoseconds for which copies have waited for turns, where that is measured."""
+        return int(self._group.turn_wait)
+
     def has_turn(self, turn: int, iteration: int) -> bool:
         """Whether it is the turn of an iteration."""
         address = self.address + ctypes.sizeof(RunnerGroup) + turn * ctypes.sizeof(Turn)
@@ -145,7 +155,8 @@ class CpuRunner:
 
 class CpuQueues:
     """The queues and runners of an image. `make_context` gives a context for one thread, and what it needs to live;
-    `all_calls` and `free_calls` are the contexts of calls, and those that no call uses."""
+    `all_calls` and `free_calls` are the contexts of calls, and those that no call uses; `measure_waits` has further
+    contexts count their waits."""
 
     def __init__(
         self,
@@ -155,12 +166,14 @@ class CpuQueues:
         make_context: Callable[[], tuple[Context, Array]],
         all_calls: Sequence[CallingContext],
         free_calls: Sequence[CallingContext],
+        measure_waits: Callable[[int], NDArray[np.int64]],
     ) -> None:
         self._image, self._symbols, self._resources = image, symbols, resources
         self._names = list(resources)
         self.make_context = make_context
         self.context, self._scratch = make_context()
         self._all_calls, self._free_calls = all_calls, free_calls
+        self._measure_waits = measure_waits
         pair = (ctypes.c_void_p, ctypes.c_void_p)
         self._close = image.function(symbols[CLOSE_ENTRY], None, (*pair, ctypes.c_int64))
         self.stop: Native = image.function(symbols[STOP_ENTRY], None, pair)
@@ -184,6 +197,14 @@ class CpuQueues:
         runner = CpuRunner(self, loop, turns)
         self._runners[runner.address] = runner
         return runner
+
+    def measure_waits(self, sites: int) -> NDArray[np.int64]:
+        """Before the first call, and before runners: has all count at each fault site nanoseconds of waiting, and
+        times."""
+        table = self._measure_waits(sites)
+        for call in self._all_calls:
+            call.structure.waits = table.ctypes.data
+        return table
 
     def lock(self, address: int) -> None:
         """Returns when the lock at this address is held alone, as native code would hold it."""

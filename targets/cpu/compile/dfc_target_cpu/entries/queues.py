@@ -13,6 +13,7 @@ from dfc_target_cpu.entries import futexes
 from dfc_target_cpu.entries.context_code import field_address, load_field, poll_now, report_error
 from dfc_target_cpu.entries.locks import give, take
 from dfc_target_cpu.entries.runners import is_over
+from dfc_target_cpu.entries.waits import Stopwatch
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, NULL, TRUE, i32, i64
 from dfc_target_cpu.machine import Machine
@@ -150,6 +151,7 @@ class _Enter(_QueueCode):
         extra = tuple(Parameter("i64", name) for name in (*numbers, "waiting", "fault"))
         super().__init__(module, machine, "queue_to_put" if to_put else "queue_to_take", "i64", extra)
         self.word, self.sleepers = ("departures", "putters") if to_put else ("arrivals", "takers")
+        self.stopwatch = Stopwatch(module, machine, self.f, self.context)
 
     def build(self) -> FunctionText:
         f = self.f
@@ -211,6 +213,7 @@ class _Enter(_QueueCode):
         other = "taken" if self.to_put else "put"
         before = self.load(other)
         self.unlock()
+        self.stopwatch.start()
         again, more, over = (f.label(x) for x in ("again", "more", "over"))
         entry = f.current
         f.branch(again)
@@ -297,6 +300,8 @@ class _Enter(_QueueCode):
             needed = f.argument("capacity" if self.to_put else "needed")
             for field, value in (("needed", needed), ("waiting_fault", f.argument("fault"))):
                 f.atomic_store(value, field_address(f, Context, self.context, field), "monotonic")
+        else:
+            self.stopwatch.stop_at(f.argument("fault"))
         f.atomic_store(what, field_address(f, Context, self.context, "waiting"))
 
 

@@ -10,6 +10,7 @@ import ctypes
 from dfc_driver_cpu.context import TURN_WORDS, Context, RunnerGroup, Turn, llvm_type_of
 from dfc_target_cpu.entries import futexes
 from dfc_target_cpu.entries.context_code import field_address, load_field
+from dfc_target_cpu.entries.waits import Stopwatch
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, i32, i64
 from dfc_target_cpu.machine import Machine
@@ -142,6 +143,7 @@ class _TakeTurn:
         self.group = load_field(self.f, self.context, "runner")
         self.iteration = load_field(self.f, self.context, "iteration")
         self.line = _Line(self.f, _turn_address(self.f, self.group, self.number))
+        self.stopwatch = Stopwatch(module, machine, self.f, self.context)
 
     def build(self) -> FunctionText:
         f = self.f
@@ -158,6 +160,7 @@ class _TakeTurn:
             f.begin(f.label("never"))
         f.branch_if(self._is_mine(), mine, waits)
         f.begin(waits)
+        self.stopwatch.start()
         f.branch_if(f.icmp("slt", spins.value, i32(_SPINS)), watch, doze)
         f.begin(watch)
         futexes.pause(self.module, f, self.machine)
@@ -170,9 +173,11 @@ class _TakeTurn:
         f.begin(leaves)
         f.store(i64(1), field_address(f, Context, self.context, "leave"))
         self._waits_for(i64(0))
+        self.stopwatch.stop_for_turn()
         f.ret(i64(1))
         f.begin(mine)
         self._waits_for(i64(0))
+        self.stopwatch.stop_for_turn()
         f.ret(i64(0))
         return f
 
