@@ -4,13 +4,17 @@ The rule: an inline node is computed inside an item when that alone uses it, at 
 views and generators always. Where several items use it, or one at more points than it has elements (a value of each
 channel that every pixel reads), `cost` compares the work that is repeated with the memory traffic that this saves. It
 gets memory when a user needs it there (gather, pad and reshape operands, captured by a region), when several items use
-it and it follows a product (whose kernel stores it at no cost), when it is a scalar that array code uses, when the item
-has grown to `LIMIT` nodes, or when the item runs after a variable was overwritten that the node reads; so does a small
-slice of a variable then, which would otherwise be copied whole. A few operations on indices, such as those of a mask,
-are repeated by all, and never read from memory.
+it and it follows a product (whose kernel stores it at no cost), unless it is little work to compute it from one value
+behind that product, when it is a scalar that array code uses, when the item has grown to `LIMIT` nodes, or when the
+item runs after a variable was overwritten that the node reads; so does a small slice of a variable then, which would
+otherwise be copied whole. A few operations on indices, such as those of a mask, are repeated by all, and never read
+from memory.
 
 Before: `d = x - m` used by `exp(d)` and `d * y`, in two items; `r = rsqrt(v)` for each of 32 channels.
 After: no memory for `d` (one operation, two loads); memory for `exp(d)` if two items use it, and for `r`.
+
+Before: `x = p + b` behind a product, `0.5 * x` and `tanh(x)`, all of them used by a gradient as well.
+After: memory for `x` and `tanh(x)`; half of `x` is computed again where it is used.
 
 Assumes items from `collect`. Guarantees linear time in nodes and uses.
 """
@@ -60,6 +64,8 @@ class _Cone:
     deadline: int = NEVER  # position of the first write to a variable it reads
     product: bool = False  # it reads a product, whose kernel can compute it on the way
     of_indices: bool = True  # it reads nothing: a mask, say, which compares indices
+    source: Value | None = None  # the one value, behind a product, that it is little work to compute it from
+    work: int = 0  # weight of that
 
 
 @dataclass(slots=True)
@@ -111,7 +117,29 @@ class _Absorber:
             cone.deadline = min(cone.deadline, inner_deadline)
             reads_product = operand.node is not None and operand.node.op == "matmul"
             cone.product = cone.product or reads_product or (inner is not None and inner.product)
+        if cone.product:
+            self._trace(node, cone)
         return cone
+
+    def _trace(self, node: Node, cone: _Cone) -> None:
+        """Finds the source of a node: `x` of `0.5 * x * x` if that is a product with a bias, say. Operands of another
+        shape are broadcast, and stay in a cache."""
+        work, sources = weight(node), set[Value]()
+        for operand in node.operands:
+            inner = self.cones.get(operand)
+            if inner is None and operand.node is not None and operand.node.op == "matmul":
+                return
+            if inner is not None and inner.source is not None:
+                work += inner.work
+                sources.add(inner.source)
+            elif operand.tensor.shape == node.result.tensor.shape and not self._is_constant(operand):
+                sources.add(operand)
+        if len(sources) == 1 and work <= HIDDEN and not is_view(node):
+            cone.source, cone.work = sources.pop(), work
+
+    def _is_constant(self, value: Value) -> bool:
+        inner = self.cones.get(value)
+        return inner is not None and inner.of_indices
 
     def _deadline(self, value: Value) -> int:
         """When the memory that a value names is overwritten for the first time after it was read."""
@@ -203,8 +231,10 @@ class _Absorber:
             once = assumed(product(value.tensor.shape))
             if cone.weight <= HIDDEN or evaluations(items[0], reads.get(items[0], ())) <= once:
                 return True
-        elif cone.product or not value.tensor.shape:
+        elif not value.tensor.shape:
             return False
+        elif cone.product:
+            return cone.source is not None
         decided = decision(value, cone.weight, cone.loaded, {item: reads.get(item, ()) for item in items})
         self.collected.decisions[value] = decided
         return not decided.keeps

@@ -16,12 +16,14 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.lower.fuse.inline import is_alias, is_elementwise, is_reshape
 from dfc.ops.attributes import ShapeAttributes
+from dfc.transforms.scalar.dce import dce_block
 
 Shape = tuple[Dim, ...]
 
 
 def flatten(block: Block) -> Block:
-    return rebuild(block, _Flatten())
+    """Reshapes that nothing reads in the end are not left behind: what they read would need memory."""
+    return dce_block(rebuild(block, _Flatten()))
 
 
 class _Flatten(Pass):
