@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import gc
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+TESTS = Path(__file__).resolve().parent
 M_ARENA_MAX = -8
 """Of `malloc.h`: how many heaps the C library may keep for threads."""
 
@@ -50,6 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["DFC_CACHE"] = tempfile.mkdtemp(prefix="dfc-tests-")
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         os.environ.setdefault("UCX_MEM_EVENTS", "n")
+        if _is_untranslated():
+            os.environ[FIRST] = str(Path(os.environ["DFC_CACHE"]) / "collected")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -57,9 +63,37 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(os.environ["DFC_CACHE"], ignore_errors=True)
 
 
-def pytest_collection() -> None:
+FIRST = "DFC_TESTS_FIRST"
+"""In the environment of workers: the file that one of them locks while it collects, before all others."""
+
+
+def _is_untranslated() -> bool:
+    """Whether pytest has yet to translate the tests, as in a fresh clone, and will keep what it makes of them."""
+    return not sys.dont_write_bytecode and not any(TESTS.rglob("__pycache__/test_*-pytest-*.pyc"))
+
+
+@contextmanager
+def _behind_the_first(config: pytest.Config) -> Generator[None]:
+    """All workers but one wait until that one has collected, and find what it has translated for pytest and looked up
+    for hypothesis: half of a collection. They wait for its descriptor, so also one that dies does not stop them."""
+    path = os.environ.get(FIRST)
+    if path is None or not hasattr(config, "workerinput"):
+        yield
+        return
+    with Path(path).open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_size:  # another one has been here
+            fcntl.flock(file, fcntl.LOCK_UN)
+        yield
+        file.write("collected\n")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Nothing of what is collected becomes garbage, so that to look for it is a fifth of the collection for nothing."""
     gc.disable()
+    with _behind_the_first(session.config):
+        return (yield)
 
 
 YOUNG = 20_000
