@@ -7,7 +7,6 @@ the calls. The nodes are thrown away. A function with mistakes is `broken`: call
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context, Frame, Outcome, Program, Root
@@ -54,7 +53,7 @@ def _check(context: Context, routine: Routine) -> None:
     keyword = Span(item.span.file, item.span.start, item.span.start + len(context.frame.kind))
     frame = replace_span(context.frame, keyword)
     facts = context.program.block_facts.get(id(item), NO_FACTS)
-    inner = replace(context, frame=frame, scope=Scope(scope), facts=facts)
+    inner = context.changed(frame=frame, scope=Scope(scope), facts=facts)
     bind_parameters(inner, item.parameters, signature.types)
     for condition, _ in where_conditions(inner, item.where):
         assume_all(inner, [condition])
@@ -123,7 +122,7 @@ def check_block(program: Program, scope: Scope, item: tree.BlockItem) -> None:
     context = Context(program, frame, Region(), scope, NO_FACTS, label=item.name.text)
     try:
         signature, inner_scope = read_signature(context, scope, item.generics, item.parameters, None, rigid=True)
-        inner = replace(context, scope=Scope(inner_scope))
+        inner = context.changed(scope=Scope(inner_scope))
         bind_parameters(inner, item.parameters, signature.types)
         _copy_generics(inner.scope, inner_scope)
         for condition, _ in where_conditions(inner, item.where):
@@ -162,7 +161,7 @@ def check_type(program: Program, scope: Scope, item: tree.TypeItem) -> None:
     try:
         inner = Scope(scope)
         bind_generics(inner, Signature(item.generics, (), (), None, rigid=True), context, rigid=True)
-        resolve_type(replace(context, scope=inner), item.type)
+        resolve_type(context.changed(scope=inner), item.type)
     except Mistake as problem:
         program.reporter.report(problem.diagnostic)
     except Abandoned:

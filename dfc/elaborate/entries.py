@@ -56,7 +56,7 @@ def _build(context: Context, item: tree.EntryItem) -> Entry:
     for generic in item.generics:
         if isinstance(generic, tree.GenericPack) or generic.kind is not None:
             raise unsupported("entries generic over shapes or element types are", generic.span)
-    inner = replace(context, scope=scope)
+    inner = context.changed(scope=scope)
     context.region.sizes.taken |= {str(symbol) for size in signature.symbols.values() for symbol in size.symbols()}
     _bind_feeds(inner, item, signature)
     _assume_where(inner, item.where)

@@ -72,6 +72,7 @@ def rebuild(block: Block, rewriting: Pass, values: dict[Value, Value] | None = N
     frames = [_open(block, values, rewriting)]
     while True:
         frame = frames[-1]
+        _visit_plain(frame, values, rewriting)
         if frame.position == len(frame.block.nodes):
             rewriting.leave(frame.block)
             frames.pop()
@@ -98,26 +99,50 @@ def _open(block: Block, values: dict[Value, Value], rewriting: Pass) -> _Frame:
     return frame
 
 
+def _visit_plain(frame: _Frame, values: dict[Value, Value], rewriting: Pass) -> None:
+    """As `_visit`, for all nodes from here to the next one with regions: in most blocks all of them."""
+    nodes, output, visit = frame.block.nodes, frame.output, rewriting.visit
+    position = frame.position
+    for position in range(frame.position, len(nodes)):
+        node = nodes[position]
+        if node.regions:
+            break
+        operands = node.operands
+        if values and not values.keys().isdisjoint(operands):
+            operands = tuple([values.get(value, value) for value in operands])
+        site = RewriteSite(node, operands, (), output)
+        results = visit(site)
+        if results is None:
+            if operands is node.operands:  # most nodes of most passes
+                output.append(node)
+                continue
+            results = _keep(site)
+        _note(node, results, values)
+    else:
+        position = len(nodes)
+    frame.position = position
+
+
 def _visit(frame: _Frame, node: Node, values: dict[Value, Value], rewriting: Pass) -> None:
-    operands = node.operands
-    if values and not values.keys().isdisjoint(operands):
-        operands = tuple([values.get(value, value) for value in operands])
+    operands = tuple([values.get(value, value) for value in node.operands])
     site = RewriteSite(node, operands, tuple(frame.regions), frame.output)
     results = rewriting.visit(site)
+    _note(node, _keep(site) if results is None else results, values)
     frame.position += 1
-    if results is None and operands is node.operands and not node.regions:  # most nodes of most passes
-        frame.output.append(node)
-        return
-    if results is None:
-        kept = site.kept()
-        frame.output.append(kept)
-        results = kept.results
+    frame.regions = []
+
+
+def _keep(site: RewriteSite) -> Sequence[Value]:
+    kept = site.kept()
+    site.output.append(kept)
+    return kept.results
+
+
+def _note(node: Node, results: Sequence[Value], values: dict[Value, Value]) -> None:
     assert len(results) == len(node.results), node
     for old, new in zip(node.results, results, strict=True):
         if old is not new:
             values[old] = new
-    if frame.regions:
-        frame.regions = []
 
 
 def _finished(frame: _Frame, values: Mapping[Value, Value]) -> Block:

@@ -46,3 +46,14 @@ _NONE: frozenset[Symbol] = frozenset()
 def generic_in(thing: object) -> bool:
     """Whether a type or attribute record mentions a generic element type."""
     return any(isinstance(part, DTypeVariable) for part in parts(thing))
+
+
+def held_by(thing: object) -> tuple[bool, frozenset[Symbol]]:
+    """Both at once: whether it mentions a generic element type, and the size symbols."""
+    generic, symbols = False, _NONE
+    for part in parts(thing):
+        if isinstance(part, Dim):
+            symbols |= part.symbols()
+        elif isinstance(part, DTypeVariable):
+            generic = True
+    return generic, symbols

@@ -30,7 +30,7 @@ from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import NO_ATTRIBUTES, Block, DimCheck, Entry, Graph, Node, Resource, Value
 from dfc.ir.measured import measured, measured_in
-from dfc.ir.symbols import generic_in, symbols_of
+from dfc.ir.symbols import generic_in, held_by, symbols_of
 from dfc.ir.types import TokenType, Type
 
 
@@ -46,6 +46,7 @@ class Situation:
 
 
 Check = Callable[[Node, Situation], Iterable[str]]
+"""What is wrong with a node, in words. Where it has neither attributes nor regions, its op and its types say it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,9 @@ class _Checker:
         self._visible: set[Value] = set()
         self._names: set[str] = set()
         self._violations: list[Violation] = []
-        self._known_types: dict[Type, tuple[bool, frozenset[Symbol]]] = {}
+        self._known_types: dict[Type, tuple[int, bool, frozenset[Symbol]]] = {}
+        self._type_numbers: dict[Value, int] = {}
+        self._known_problems: dict[object, Iterable[str]] = {}
 
     def run(self, block: Block) -> list[Violation]:
         sizes = frozenset(measured_in(block))
@@ -250,8 +253,23 @@ class _Checker:
             self._type(value, node)
         self._attributes(node)
         self._tokens(node)
-        for message in self._check(node, self._inside if self._branches else self._situation):
+        for message in self._problems(node):
             self._report(11, node, message)
+
+    def _problems(self, node: Node) -> Iterable[str]:
+        """Found once for nodes that have all in common that the check may ask for: most are like another one."""
+        situation = self._inside if self._branches else self._situation
+        if node.attributes is not NO_ATTRIBUTES or node.regions:
+            return self._check(node, situation)
+        numbers = self._type_numbers
+        operands = tuple([numbers.get(value) for value in node.operands])
+        if None in operands:  # a value from nowhere
+            return self._check(node, situation)
+        key = node.op, situation.in_branch, operands, tuple([numbers[value] for value in node.results])
+        known = self._known_problems.get(key)
+        if known is None:
+            known = self._known_problems[key] = tuple(self._check(node, situation))
+        return known
 
     def _owned(self, thing: Value | Node, node: Node | None, words: str) -> None:
         first = self._owners.get(id(thing))
@@ -293,8 +311,9 @@ class _Checker:
     def _type(self, value: Value, node: Node | None) -> None:
         known = self._known_types.get(value.type)
         if known is None:
-            known = self._known_types[value.type] = generic_in(value.type), symbols_of(value.type) - self._symbols
-        generic, others = known
+            others = symbols_of(value.type) - self._symbols
+            known = self._known_types[value.type] = len(self._known_types), generic_in(value.type), others
+        self._type_numbers[value], generic, others = known
         if generic:
             self._report(8, node, f"generic element type in `{value.type}`")
         if others:
@@ -308,9 +327,10 @@ class _Checker:
     def _attributes(self, node: Node) -> None:
         if node.attributes is NO_ATTRIBUTES:
             return
-        if generic_in(node.attributes):
+        generic, symbols = held_by(node.attributes)
+        if generic:
             self._report(8, node, f"generic element type in `{node.attributes}`")
-        self._unknown(node, symbols_of(node.attributes), node.attributes)
+        self._unknown(node, symbols, node.attributes)
 
 
 def _resources(values: Iterable[Value]) -> list[str]:

@@ -25,12 +25,13 @@ def nodes(block: Block) -> Iterator[Node]:
     """Every node in program order; a node comes before the nodes of its regions."""
     pending = [iter(block.nodes)]
     while pending:
-        node = next(pending[-1], None)
-        if node is None:
+        for node in pending[-1]:
+            yield node
+            if node.regions:
+                pending.extend([iter(region.nodes) for region in reversed(node.regions)])
+                break
+        else:
             pending.pop()
-            continue
-        yield node
-        pending.extend(iter(region.nodes) for region in reversed(node.regions))
 
 
 def used_values(block: Block) -> set[Value]:

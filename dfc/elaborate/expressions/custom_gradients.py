@@ -7,7 +7,6 @@ cotangents of the results; a `custom` node ties both together, and the results o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context, Outcome
@@ -100,7 +99,7 @@ def _stated_gradients(
         scope.bind(name.text, rebuild(entity, targets), name.span, BindingRole.LET)
     outcome = Outcome("return")
     mistakes = context.program.reporter.error_count
-    inner = replace(context, scope=scope, outcome=outcome, may_affect=False, loop=None)
+    inner = context.changed(scope=scope, outcome=outcome, may_affect=False, loop=None)
     if isinstance(gradient.body, tree.ShortBody):
         returned: Entity | None = context.engine.right_hand_side(inner, gradient.body.value, None)
     else:

@@ -7,7 +7,6 @@ numbers adapt to what the others decided.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.fixes import replacing
@@ -79,7 +78,7 @@ def match_arguments(
     for parameter, type_ in zip(signature.parameters, signature.types, strict=True):
         argument = assigned.get(parameter.name.text)
         if argument is not None:
-            here = replace(context, may_affect=False)
+            here = context.changed(may_affect=False)
             bound.append(Bound(parameter, type_, value_of(here, argument), argument.span))
         elif not isinstance(parameter, tree.RefParameter) and parameter.default is not None:
             default = _default(context, scope, bound, parameter.default)
@@ -94,7 +93,7 @@ def _default(context: Context, scope: Scope, before: Sequence[Bound], default: t
     inner = Scope(scope)
     for each in before:
         inner.bind(each.parameter.name.text, each.entity, each.parameter.name.span, BindingRole.PARAMETER)
-    return context.engine.evaluate(replace(context, scope=inner, may_affect=False), default)
+    return context.engine.evaluate(context.changed(scope=inner, may_affect=False), default)
 
 
 def _adapts(entity: Entity) -> bool:

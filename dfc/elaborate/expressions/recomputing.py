@@ -8,7 +8,6 @@ runs it again. What the region draws or reads is handed out too, so that nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean
@@ -91,7 +90,7 @@ def computed_again(context: Context, run: Callable[[Context], Entity], span: Spa
     """Runs the elaboration of a call in a region of its own: a `for` of one round that emits the results."""
     region = Region(context.region)
     parameter(region, TensorType(I64), "index")
-    entity = run(replace(context, region=region))
+    entity = run(context.changed(region=region))
     values = [leaf.value for leaf in leaves(entity) if isinstance(leaf, Tensor)]
     resources = touched([region])
     block = region.close(values, resources)

@@ -7,7 +7,6 @@ reported already; one that only shows with these arguments is reported at its pl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import CALL_COST, DEPTH_LIMIT, Argument, Context, Expected, Frame, Outcome
@@ -90,7 +89,7 @@ def signature_of(context: Context, routine: Routine) -> Signature:
     known = context.program.signatures.get(key)
     if known is None:
         frame = Frame(kind_of(item), item.name.text, context.frame.path, item.name.span, context.frame.root)
-        here = replace(context, frame=frame, scope=routine.scope)
+        here = context.changed(frame=frame, scope=routine.scope)
         try:
             known = read_signature(here, routine.scope, item.generics, item.parameters, item.result)[0]
         except (Mistake, Abandoned):
@@ -127,7 +126,7 @@ def _enter(context: Context, routine: Routine, span: Span) -> Context:
         routine,
         frame.depth + 1,
     )
-    return replace(context, frame=inner, scope=Scope(routine.scope), may_affect=False, outcome=None, loop=None)
+    return context.changed(frame=inner, scope=Scope(routine.scope), may_affect=False, outcome=None, loop=None)
 
 
 def _check_where(context: Context, inner: Context, where: tuple[tree.Expression, ...], name: str, span: Span) -> None:

@@ -207,7 +207,7 @@ def rigid_scope(program: Program, scope: Scope, generics: tuple[tree.Generic, ..
     """A scope in which generic names stand for themselves."""
     inner = Scope(scope)
     signature = Signature(generics, (), (), None, rigid=True)
-    bind_generics(inner, signature, replace(context, program=program), rigid=True)
+    bind_generics(inner, signature, context.changed(program=program), rigid=True)
     return inner
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
 from dfc.elaborate.expressions.operators import as_size
@@ -124,7 +122,7 @@ def refused(context: Context, condition: tree.Expression) -> list[Comparison]:
 
 def _in_scratch(context: Context, expression: tree.Expression) -> Entity:
     """What an expression stands for; the nodes it makes are thrown away."""
-    scratch = replace(context, region=Region(context.region), scope=Scope(context.scope), may_affect=False)
+    scratch = context.changed(region=Region(context.region), scope=Scope(context.scope), may_affect=False)
     return context.engine.evaluate(scratch, expression)
 
 

@@ -7,7 +7,6 @@ large as the tensor it was found in. Conditions on such sizes that nothing prove
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
@@ -130,7 +129,7 @@ def name_sizes(context: Context, statement: tree.Let, parts: Sequence[Entity]) -
     scope = Scope(context.scope)
     for name in statement.fresh:
         scope.bind(name.text, Size(symbols[name.text]), name.span, BindingRole.DIMENSION)
-    typing = replace(context, scope=scope, unknown_sizes=True)
+    typing = context.changed(scope=scope, unknown_sizes=True)
     for binder, part in zip(statement.binders, parts, strict=True):
         if binder.type is not None:
             _match(matching, resolve_type(typing, binder.type), part)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context, Frame, Program, Root
@@ -32,8 +31,7 @@ def first_value(context: Context, variable: Variable) -> Value | None:
         depth=context.frame.depth + 1,
         variable=variable,
     )
-    inner = replace(
-        context,
+    inner = context.changed(
         frame=frame,
         scope=Scope(context.scope),
         label=frame.path,

@@ -9,7 +9,7 @@ that all sizes of an element are known, and that a queue has room for what one t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 import numpy as np
 
@@ -93,7 +93,7 @@ def declare_queue(declaration: Declaration, item: tree.QueueItem) -> QueueValue:
     context = static_context(
         program, Scope(declaration.scope), "state", item.name.text, item.name.span, generic=declaration.generic
     )
-    declared = resolve_type(replace(context, unknown_sizes=True), item.type)
+    declared = resolve_type(context.changed(unknown_sizes=True), item.type)
     constructor, arguments = _constructor(context, item)
     is_printed = constructor is CONSTRUCTORS[PRINTED]
     fields = fields_of(context, item, Fields(*_fields(declared, item)), arguments, is_printed=is_printed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
@@ -170,7 +169,7 @@ def _variable(
     value = item.value
 
     def initial(context: Context) -> Entity:
-        inner = replace(context, scope=Scope(declaration.scope))
+        inner = context.changed(scope=Scope(declaration.scope))
         return pick(inner.engine.right_hand_side(inner, value, type_))
 
     variable = Variable(
@@ -198,7 +197,7 @@ def _rng(declaration: Declaration, item: tree.ParamItem | tree.VarItem, name: st
     value = item.value
 
     def initial(context: Context) -> Entity:
-        inner = replace(context, scope=Scope(declaration.scope))
+        inner = context.changed(scope=Scope(declaration.scope))
         return inner.engine.right_hand_side(inner, value, RNG_TYPE)
 
     variable = Variable(

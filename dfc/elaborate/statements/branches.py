@@ -7,7 +7,6 @@ of a body by itself), all branches are checked and the first one's value stands 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.fixes import replacing
@@ -52,7 +51,7 @@ def _run_branches(context: Context, node: tree.If, position: int, wants_value: b
     if position == len(node.branches):
         return NOTHING if node.otherwise is None else _run_side(context, node.otherwise, wants_value)
     branch = node.branches[position]
-    tested = replace(context, may_affect=False)
+    tested = context.changed(may_affect=False)
     holds = comparisons(tested, branch.condition)
     fails = refused(tested, branch.condition)
     entity = context.engine.evaluate(tested, branch.condition)
@@ -81,7 +80,7 @@ def _value_span(suite: tree.Suite) -> Span:
 
 def _run_side(context: Context, suite: tree.Suite, wants_value: bool) -> Entity:
     outcome = Outcome("yield" if wants_value else "")
-    inner = replace(context, scope=Scope(context.scope), outcome=outcome)
+    inner = context.changed(scope=Scope(context.scope), outcome=outcome)
     context.engine.run_suite(inner, suite)
     context.frame.of_branches.update(inner.scope.names)
     if outcome.value is None:
@@ -131,7 +130,7 @@ def decide(
     context: Context, decided: bool | Value | None, runs: tuple[Run, Run], spans: tuple[Span, Span], span: Span
 ) -> Entity:
     if isinstance(decided, bool):
-        return runs[0 if decided else 1](replace(context))
+        return runs[0 if decided else 1](context.changed())
     if decided is None:
         return _check_all(context, runs)
     sides = [_elaborate(context, run, side_span) for run, side_span in zip(runs, spans, strict=True)]
@@ -142,7 +141,7 @@ def _check_all(context: Context, runs: Sequence[Run]) -> Entity:
     entities: list[Entity] = []
     for run in runs:
         try:
-            entities.append(run(replace(context)))
+            entities.append(run(context.changed()))
         except Mistake as problem:
             context.program.reporter.report(problem.diagnostic)
         except Abandoned:
@@ -156,7 +155,7 @@ def _elaborate(context: Context, run: Run, span: Span) -> Side:
     """Runs a branch in a region of its own; loop variables it changes are put back and reported."""
     carries = context.loop.carries if context.loop is not None else {}
     before = {name: binding.value for name, binding in carries.items()}
-    inner = replace(context, region=Region(context.region), scope=Scope(context.scope))
+    inner = context.changed(region=Region(context.region), scope=Scope(context.scope))
     try:
         value = run(inner)
     finally:

@@ -7,7 +7,7 @@ before the loop; if the body turns out to write one of these, it is elaborated a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
@@ -99,8 +99,8 @@ def _carried(context: Context, carry: tree.Carry) -> Carried:
             carry.name.span,
             secondary=[(binding.span, f"the {binding.role.value}")] if not binding.span.is_nowhere else [],
         )
-    here = replace(context.operand(), label=f"{context.frame.path}/{name}")
-    typing = replace(context, unknown_sizes=True)
+    here = context.operand().changed(label=f"{context.frame.path}/{name}")
+    typing = context.changed(unknown_sizes=True)
     declared = resolve_type(typing, carry.type) if carry.type is not None else None
     expected = expected_of(declared)
     entity = context.engine.evaluate(here, carry.value, expected)
@@ -131,7 +131,7 @@ def _enter(
     for each in carried:
         entity = _parameters(region, each.initial, each.name)
         state.carries[each.name] = scope.bind(each.name, entity, each.value_span, BindingRole.LOOP)
-    inner = replace(context, region=region, scope=scope, loop=state, outcome=Outcome(""), may_affect=False)
+    inner = context.changed(region=region, scope=scope, loop=state, outcome=Outcome(""), may_affect=False)
     return inner, state
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from dfc.diagnostics.fixes import alone, replacing
 from dfc.diagnostics.source import Span
@@ -105,7 +104,7 @@ def _run(context: Context, suite: tree.Suite, statement: tree.Statement) -> None
 def _at_statement(context: Context, statement: tree.Node, label: str = "") -> Context:
     """The place of a statement, where a call may have effects."""
     after = tuple(value for path in getattr(statement, "after", ()) for value in waited_for(context, path))
-    return replace(context, label=label or context.label, may_affect=True, after=after)
+    return context.changed(label=label or context.label, may_affect=True, after=after)
 
 
 # ------------------------------------------------------------ right-hand sides --
@@ -181,7 +180,7 @@ def _run_let(context: Context, statement: tree.Let) -> None:
     if statement.fresh:
         here.fresh = [name.text for name in statement.fresh]
     only = binders[0].type if len(binders) == 1 and not statement.fresh else None
-    expected = expected_of(resolve_type(replace(context, unknown_sizes=True), only)) if only is not None else None
+    expected = expected_of(resolve_type(context.changed(unknown_sizes=True), only)) if only is not None else None
     entity = snapshot(here, right_hand_side(here, statement.value, expected), statement.value.span)
     if entity is NOTHING and first:
         raise _gives_nothing(statement.value)
@@ -208,7 +207,7 @@ def _gives_nothing(value: tree.RightHandSide) -> Mistake:
 def _bind(context: Context, binder: tree.Binder, entity: Entity, label: str, span: Span) -> None:
     name = binder.name.text
     if binder.type is not None:
-        type_ = resolve_type(replace(context, unknown_sizes=True), binder.type)
+        type_ = resolve_type(context.changed(unknown_sizes=True), binder.type)
 
         def complain(expected: str, got: str) -> Exception:
             return mistake(
@@ -287,7 +286,7 @@ def _run_call(context: Context, statement: tree.CallStatement) -> None:
 
 
 def _run_assert(context: Context, statement: tree.Assert) -> None:
-    here = replace(context, may_affect=False)
+    here = context.changed(may_affect=False)
     facts = comparisons(here, statement.condition)
     entity = context.engine.evaluate(here, statement.condition)
     text = " ".join(statement.condition.span.text.split())
@@ -357,7 +356,7 @@ def _finish(context: Context, final: tree.Final) -> None:
 def _finished(context: Context, names: Sequence[str], value: tree.RightHandSide, number: int, count: int) -> Entity:
     named = count == len(names) and bool(names[number])
     label = f"{context.frame.path}/{names[number]}" if named else context.label
-    here = replace(context, label=label, may_affect=count == 1)
+    here = context.changed(label=label, may_affect=count == 1)
     outcome = context.outcome
     expected = outcome.expected if outcome is not None and count == 1 else None
     return snapshot(here, right_hand_side(here, value, expected), value.span)

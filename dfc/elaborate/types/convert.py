@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -158,7 +157,7 @@ def array_of(context: Context, entity: Untyped, dtype: DType) -> NDArray[np.gene
     """What is computed from numbers alone, in an element type: by the reference evaluation of the ops."""
     if not entity.known:
         raise Abandoned
-    scratch = replace(context, region=Region(), may_affect=False)
+    scratch = context.changed(region=Region(), may_affect=False)
     result = tensor(scratch, entity, entity.spans.span, dtype)
     arrays: dict[Value, NDArray[np.generic]] = {}
     for node in scratch.region.block.nodes:

@@ -8,7 +8,6 @@ A `Signature` holds the types of the parameters with symbols of its own (`fresh`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
@@ -61,7 +60,7 @@ def read_signature(
     inner = Scope(scope)
     bind_generics(inner, signature, context, rigid=rigid)
     types: list[DeclaredType] = []
-    typing = replace(context, scope=inner, unknown_sizes=context.frame.kind in ("fn", "proc"))
+    typing = context.changed(scope=inner, unknown_sizes=context.frame.kind in ("fn", "proc"))
     for parameter in parameters:
         const = isinstance(parameter, tree.ConstParameter)
         type_ = resolve_type(typing, parameter.type, const=const)
@@ -70,7 +69,7 @@ def read_signature(
             entity = _unknown_constant(context, signature, parameter.name.text, type_, rigid)
             inner.bind(parameter.name.text, entity, parameter.name.span, BindingRole.PARAMETER)
     signature.types = tuple(types)
-    typing = replace(typing, unknown_sizes=True)
+    typing = typing.changed(unknown_sizes=True)
     signature.result = resolve_type(typing, result) if result is not None else None
     return signature, inner
 

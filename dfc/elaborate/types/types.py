@@ -7,8 +7,6 @@ patterns against the types of arguments.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean
@@ -182,7 +180,7 @@ def _alias_type(context: Context, alias: AliasValue, written: tree.TensorType) -
 def _expanded(context: Context, alias: AliasValue, written: tree.TensorType) -> DeclaredType:
     item = alias.item
     if not item.generics:
-        inner = resolve_type(replace(context, scope=Scope(alias.scope)), item.type)
+        inner = resolve_type(context.changed(scope=Scope(alias.scope)), item.type)
         if written.dimensions and isinstance(inner, TensorType) and not inner.shape:
             return inner.with_shape(dimensions(context, written.dimensions))
         if written.dimensions:
@@ -201,7 +199,7 @@ def _expanded(context: Context, alias: AliasValue, written: tree.TensorType) -> 
             raise unsupported("types generic over shapes or element types are", written.span)
         size = dimension(context, each)
         scope.bind(generic.name.text, Size(size), generic.span, BindingRole.DIMENSION)
-    return resolve_type(replace(context, scope=scope), item.type)
+    return resolve_type(context.changed(scope=scope), item.type)
 
 
 # ------------------------------------------------------------- dimensions --

@@ -8,8 +8,8 @@ from dfc.ir.dims import DimLike, Symbol, dim
 from dfc.ir.dtypes import BOOL, F32, I64, DTypeVariable
 from dfc.ir.graph import Block, DimCheck, Graph, Node, Value
 from dfc.ir.types import TensorType, tensor
-from dfc.ir.verify import VerifyError, verify, violations
-from dfc.ops.attributes import DimAttributes, ShapeAttributes
+from dfc.ir.verify import Situation, VerifyError, verify, violations
+from dfc.ops.attributes import CastAttributes, DimAttributes, ShapeAttributes
 from tests.support.graphs import assign, constant, entry, graph, read, token, variable
 
 X = tensor(F32)
@@ -133,6 +133,9 @@ def test_7_unknown_resources() -> None:
 def test_8_generic_types() -> None:
     x = Value(TensorType(DTypeVariable("T", "float")), "x")
     assert numbers(graph(entry("e", (x,), (), (x,)))) == {8}
+    y = Value(X, "y")
+    node = Node("cast", (y,), (X,), attributes=CastAttributes(DTypeVariable("T", "float")), name="c")
+    assert numbers(graph(entry("e", (y,), (node,), node.results))) == {8}
 
 
 def test_9_unknown_sizes_in_types_attributes_checks_and_state() -> None:
@@ -163,6 +166,35 @@ def test_11_the_injected_check_is_asked_about_every_node() -> None:
     node = Node("if", (condition,), (X,), regions=(node.regions[0], Block((), (), (x,))), name="i")
     found = violations(graph(entry("e", (x, condition), (node,), node.results)), lambda n, _: [f"no {n.op}"])
     assert [(v.number, v.message) for v in found] == [(11, "no if"), (11, "no neg")]
+
+
+def test_11_nodes_that_differ_in_what_a_check_may_ask_for_are_asked_about() -> None:
+    """All others have the problems of the first one like them."""
+    x, wide, condition = Value(X, "x"), Value(tensor(F32, 2), "y"), Value(tensor(BOOL), "c")
+    asked: list[str] = []
+
+    def check(node: Node, situation: Situation) -> list[str]:
+        asked.append(node.name)
+        return [f"{node.op} {node.operands[0].type} {node.results[0].type} {situation.in_branch}"]
+
+    size = DimAttributes(dim(2))
+    inner = neg(x, "inside")
+    nodes = [
+        neg(x, "first"),
+        neg(x, "like it"),
+        Node("abs", (x,), (X,), name="op"),
+        neg(wide, "operand"),
+        Node("neg", (x,), (wide.type,), name="result"),
+        Node("neg", (x,), (X,), attributes=size, name="attributes"),
+        Node("neg", (x,), (X,), attributes=size, name="attributes again"),
+        Node(
+            "if", (condition,), (X,), regions=(Block((), (inner,), inner.results), Block((), (), (x,))), name="branch"
+        ),
+    ]
+    found = violations(graph(entry("e", (x, wide, condition), nodes, nodes[0].results)), check)
+    assert asked == [node.name for node in nodes if node.name != "like it"] + ["inside"]
+    assert [v.node.name for v in found if v.node] == [node.name for node in nodes] + ["inside"]
+    assert found[0].message == found[1].message == f"neg {X} {X} False" != found[-1].message
 
 
 def test_12_tokens_that_nothing_uses() -> None:

@@ -25,6 +25,15 @@ def test_nodes_come_in_program_order_with_regions_after_their_owner() -> None:
     assert len(list(walk.blocks(block))) == 3
 
 
+def test_the_regions_of_a_node_come_one_after_the_other() -> None:
+    x, condition = Value(X, "x"), Value(tensor(BOOL), "c")
+    left, right = conditional(1, x, condition), Node("abs", (x,), (X,), name="abs")
+    regions = (Block((), (left,), left.results), Block((), (right,), right.results))
+    node, after = Node("if", (condition,), (X,), regions=regions, name="if"), Node("neg", (x,), (X,), name="after")
+    names = [each.name for each in walk.nodes(Block((x, condition), (node, after), after.results))]
+    assert names == ["if", "if_0", "neg", "abs", "after"]
+
+
 def test_a_region_captures_what_it_does_not_define() -> None:
     x, condition = Value(X, "x"), Value(tensor(BOOL), "c")
     node = conditional(2, x, condition)
