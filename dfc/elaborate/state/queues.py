@@ -14,8 +14,9 @@ from dataclasses import field
 import numpy as np
 
 from dfc.deferred.dataclasses import dataclass
+from dfc.diagnostics.fixes import Edit, editing
 from dfc.diagnostics.source import Span
-from dfc.diagnostics.suggestions import closest, did_you_mean
+from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import ExpectedArgument, arguments_of, assign_arguments, value_of
 from dfc.elaborate.mistakes import mistake, unsupported
@@ -27,8 +28,8 @@ from dfc.elaborate.state.randomness import RNG_TYPE
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.types.convert import constant_of
 from dfc.elaborate.types.declared import DeclaredType, ResourceType, TupleType
-from dfc.elaborate.types.entities import Entity, LiteralTensor, QueueValue
-from dfc.elaborate.types.types import LARGEST_SIZE, resolve_type
+from dfc.elaborate.types.entities import Entity, LiteralTensor, PreludeFunction, QueueValue
+from dfc.elaborate.types.types import LARGEST_SIZE, find_type, resolve_type
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import BOOL, U8, DTypeVariable
@@ -85,6 +86,14 @@ CONSTRUCTORS = {
 }
 """`graph.queue_of` is what printed graphs say: the rng of its order stands beside it."""
 
+_EXAMPLES = {
+    "fifo": "fifo(capacity = 64)",
+    "staging": "staging(depth = 2)",
+    "shuffle_queue": "shuffle_queue(capacity = 64, ready = 16)",
+    "priority_queue": "priority_queue(capacity = 64, ready = 16)",
+}
+"""What is offered where an author has written only the name."""
+
 
 def declare_queue(declaration: Declaration, item: tree.QueueItem) -> QueueValue:
     """The queue that an item declares."""
@@ -116,6 +125,26 @@ def refuse_constructor(context: Context, arguments: Mapping[str, Argument], span
     name = span.text.split("(")[0]
     helps = ("declare the queue at the top of the file, with `queue`, its name and the type of its elements",)
     raise mistake("E0407", f"`{name}` makes a queue", span, "here is no queue", helps=helps)
+
+
+def refuse_queue_as_type(context: Context, item: tree.ParamItem | tree.VarItem, written: tree.TypeExpression) -> None:
+    """`var q: fifo[f32] = ..`: says how a queue is declared, where the type of a variable is what makes one. The help,
+    typed in, declares a queue of these elements."""
+    if not isinstance(written, tree.TensorType) or written.name.text not in CONSTRUCTORS:
+        return
+    if not isinstance(find_type(context, written.name), PreludeFunction):
+        return  # a type of the program has this name
+    name = written.name.text
+    title, span = f"`{name}` makes a queue, and is not a type", written.name.span
+    elements = written.span.text[len(name) :].strip()[1:-1].strip()
+    constructor = item.value.span.text if item.value.span.text.startswith(f"{name}(") else _EXAMPLES.get(name, "")
+    if not elements or not constructor or not item.span.text.startswith(("var", "param")):
+        helps = (f"a queue is declared by its elements: `queue {item.name.text}: f32 = {name}(..)`",)
+        raise mistake("E0316", title, span, helps=helps)
+    shown = f"({elements})" if len(written.dimensions) > 1 else elements
+    whole = Span(item.span.file, item.span.start, item.value.span.end)
+    text = f"queue {item.name.text}: {shown} = {constructor}"
+    raise mistake("E0316", title, span, helps=(editing(f"write `{text}`", [Edit(whole, text)]),))
 
 
 def _full_name(item: tree.QueueItem) -> str:
@@ -220,7 +249,8 @@ def _key(
         name = constant_of(context, value_of(context, arguments["by"]), span, "the argument `by` of a queue")
         if name not in names:
             near = did_you_mean(closest(str(name), names))
-            raise mistake("E0203", f"the elements of this queue have no field `{name}`", span, near)
+            note = f"an element has {'the fields' if len(names) > 1 else 'the field'} {listed(names)}"
+            raise mistake("E0203", f"the elements of this queue have no field `{name}`", span, near, notes=(note,))
     elif item.value.span.text.startswith("graph."):
         return ""
     else:

@@ -16,7 +16,7 @@ from dfc.elaborate.names.declarations import static_context
 from dfc.elaborate.names.scope import Scope
 from dfc.elaborate.state.declaration import Declaration, register
 from dfc.elaborate.state.mutexes import declare_mutex
-from dfc.elaborate.state.queues import declare_queue
+from dfc.elaborate.state.queues import declare_queue, refuse_queue_as_type
 from dfc.elaborate.state.randomness import RNG_TYPE
 from dfc.elaborate.state.readers import FUNCTION as READER
 from dfc.elaborate.state.readers import declare_reader
@@ -62,6 +62,7 @@ def declare_state(declaration: Declaration, item: tree.ParamItem | tree.VarItem 
         if item.type is None:
             return _untyped(declaration, context, item, name, settings)
         _refuse_recompute(item)
+        refuse_queue_as_type(context, item, item.type)
         declared = resolve_type(context, item.type)
         if (isinstance(declared, ResourceType) and declared.name == "rng") or settings.kind == "rng":
             return _rng(declaration, item, name, settings)
