@@ -17,6 +17,7 @@ from dfc.cli.groups import LazyGroup, imported
 from dfc.deferred.modules import defer
 
 COMMANDS: dict[str, str] = {
+    "bench": "Measure known programs.",
     "check": "Read a program and report its mistakes.",
     "compile": "Compile a program into a bundle of native code.",
     "data": "Make, look at and shuffle files of records.",

@@ -39,7 +39,7 @@ NETWORKS = {
     "vgg_16": Network(138_357_544, 32),  # "138 million", the same table; torchvision
     "inception_v3": Network(23_834_568, 75),  # torchvision without the side exit
 }
-"""The cheap ones to compile lie where `few` looks."""
+"""The first one is the cheapest to compile."""
 
 
 @pytest.fixture
@@ -58,12 +58,12 @@ def test_the_full_network_has_as_many_parameters_as_in_the_literature(name: str,
     assert total == f"{NETWORKS[name].parameters:,}"
 
 
-@pytest.mark.parametrize("path", few(sorted(ZOO.glob("*.dfg")), 3), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", few(sorted(ZOO.glob("*.dfg"), reverse=True), 3), ids=lambda path: path.stem)
 def test_a_file_is_checked_without_a_remark(path: Path) -> None:
     assert api.check(read_source(path), {}) == []
 
 
-@pytest.mark.parametrize("name", few(NETWORKS, 2))
+@pytest.mark.parametrize("name", few(NETWORKS, 1))
 def test_a_narrow_network_learns_a_batch_by_heart(name: str) -> None:
     network, rng = NETWORKS[name], np.random.default_rng(0)
     side = network.image

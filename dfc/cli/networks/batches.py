@@ -1,0 +1,75 @@
+"""Batches of images and labels: made up, or from files of records.
+
+Records are messages `tf.train.Example` with `image`, the bytes of all pixels (height, width, red, green and blue), and
+`label`, one number. Pixels go in as numbers from -1 to 1. Reading goes on while a step runs, one batch ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeAlias
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from dfc_runtime.errors import FileError
+from dfc_runtime.records.example import decode_example
+from dfc_runtime.records.reading import RecordFiles
+
+Batch: TypeAlias = "tuple[NDArray[np.float32], NDArray[np.int32]]"
+MIDDLE = np.float32(127.5)
+
+
+def synthetic(batch: int, image: int, classes: int, seed: int = 0) -> Iterator[Batch]:
+    """The same batch over and over: normally distributed pixels, labels by chance."""
+    rng = np.random.default_rng(seed)
+    pixels = rng.standard_normal((batch, image, image, 3), dtype=np.float32)
+    labels = rng.integers(0, classes, batch).astype(np.int32)
+    while True:
+        yield pixels, labels
+
+
+def of_files(folder: str, batch: int, image: int, classes: int, first: int = 0) -> Iterator[Batch]:
+    """Batches of the records of all files `*.rec` and `*.tfrecord` in a folder, from record `first` on, over and over.
+    `FileError` if there are none, or one is no image of this size."""
+    paths = sorted(path for path in Path(folder).glob("*") if path.suffix in (".rec", ".tfrecord"))
+    if not paths:
+        remedy = "make some with `dfc data make`, or leave --data_dir out: the images are made up then"
+        raise FileError(f"--data_dir {folder} has no files *.rec or *.tfrecord\n  {remedy}", code="E0909")
+    with RecordFiles(paths) as records, ThreadPoolExecutor(1) as reader:
+        if not records.count:
+            raise FileError(f"the files in --data_dir {folder} have no records", code="E0909")
+
+        def read(start: int) -> Batch:
+            numbers = (start + np.arange(batch, dtype=np.int64)) % records.count
+            return _batch(records, numbers, image, classes)
+
+        start = first
+        prefetched = reader.submit(read, start)
+        while True:
+            current = prefetched.result()
+            start += batch
+            prefetched = reader.submit(read, start)
+            yield current
+
+
+def _batch(records: RecordFiles, numbers: NDArray[np.int64], image: int, classes: int) -> Batch:
+    size, pixels, labels = 3 * image * image, list[NDArray[np.uint8]](), list[int]()
+    for number in numbers:
+        frames = records.read(np.array([number])).frames
+        example = decode_example(frames.record(0))
+        bytes_, label = example.get("image"), example.get("label")
+        if not isinstance(bytes_, list) or label is None or isinstance(label, list) or len(bytes_) * len(label) != 1:
+            raise click.UsageError(f"record {number} of --data_dir has no one `image` of bytes and one `label`")
+        if len(bytes_[0]) != size:
+            text = f"record {number} of --data_dir has an image of {len(bytes_[0])} bytes, and {image} x {image} pixels"
+            raise click.UsageError(f"{text} of 3 bytes are {size}; images are not decoded here")
+        if not 0 <= int(label[0]) < classes:
+            raise click.UsageError(f"record {number} of --data_dir has the label {label[0]}, of {classes} classes")
+        pixels.append(np.frombuffer(bytes_[0], np.uint8))
+        labels.append(int(label[0]))
+    whole = np.stack(pixels).reshape(-1, image, image, 3).astype(np.float32)
+    return whole / MIDDLE - np.float32(1), np.array(labels, np.int32)

@@ -1,0 +1,106 @@
+"""What was asked of `dfc bench cnn`, and what follows from it: the bundle, the deployment, the title."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from dfc.cli.networks import batches
+from dfc.cli.networks.jobs import Jobs
+from dfc.cli.networks.variables import deployment
+from dfc.cli.networks.zoo import NETWORKS, program_of
+from dfc.deferred.dataclasses import dataclass
+from dfc_runtime.formats.element_types import SIZES
+
+RATE = 1e-4
+"""Of the training step: so small that numbers stay finite on labels by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A network at its sizes, with `batch` images for each device; `images` come from `data_dir` if it is given."""
+
+    model: str
+    mode: str
+    jobs: Jobs
+    batch: int
+    image: int
+    narrow: int
+    classes: int
+    data_dir: str | None
+    warm_up: int
+    count: int
+    as_json: bool
+    threads: int | None
+
+    @property
+    def ranks(self) -> int:
+        return len(self.jobs.processes)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether each rank runs a program for one."""
+        return self.ranks > 1 and self.mode == "independent"
+
+    @property
+    def settings(self) -> Mapping[str, int | float]:
+        return {"IMAGE": self.image, "NARROW": self.narrow, "CLASSES": self.classes, "RATE": RATE}
+
+    @property
+    def title(self) -> str:
+        source = "images that are made up" if self.data_dir is None else self.data_dir
+        ranks = "1 rank" if self.ranks == 1 else f"{self.ranks} ranks"
+        narrow = f", channels divided by {self.narrow}" if self.narrow > 1 else ""
+        steps = f"{self.count} steps after {self.warm_up}"
+        sizes = f"{self.jobs.devices} x {self.batch} images of {self.image} x {self.image}"
+        return f"{self.model}{narrow}, {self.mode} on {ranks}: {sizes}, {source}, {steps}"
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """For JSON."""
+        return {
+            "model": self.model,
+            "variable_update": self.mode,
+            "ranks": self.ranks,
+            "batch_size": self.batch,
+            "image_size": self.image,
+            "narrow": self.narrow,
+            "data_dir": self.data_dir,
+            "num_warmup_batches": self.warm_up,
+            "num_batches": self.count,
+        }
+
+    def batches(self, rank: int) -> Iterator[batches.Batch]:
+        """For the rank that feeds: a batch of all devices, or the rank's own."""
+        size = self.batch if self.is_apart else self.batch * self.jobs.devices
+        first = rank * self.batch
+        if self.data_dir is None:
+            return batches.synthetic(size, self.image, self.classes, first)
+        return batches.of_files(self.data_dir, size, self.image, self.classes, first)
+
+    def deployment(self) -> str:
+        """The deployment file, "" if the program runs on one rank."""
+        return deployment(self.mode, self.jobs, NETWORKS[self.model].file, self._sizes() if self.jobs.servers else {})
+
+    def compiled(self) -> bytes:
+        """The bundle."""
+        # Ranks that are given a bundle do without the compiler.
+        from dfc.diagnostics.source import SourceFile
+        from dfc.driver import api
+        from dfc.ir.options import CompileOptions
+
+        path, text = program_of(NETWORKS[self.model]), self.deployment()
+        is_on_gpu = self.jobs.gpus > 0 and not text
+        options = CompileOptions("cuda" if is_on_gpu else "cpu", tuple(self.settings.items()))
+        deploy = SourceFile(path.with_suffix(".deploy").name, text) if text else None
+        return api.compile_source(api.read(path), options, deploy).to_bytes()
+
+    def _sizes(self) -> Mapping[str, int]:
+        """The bytes of each variable."""
+        from dfc.driver import api
+
+        resources = api.graph(api.read(program_of(NETWORKS[self.model])), self.settings).resources
+        return {
+            name: math.prod(extent.evaluate({}) for extent in each.type.shape) * SIZES[str(each.type.machine)]
+            for name, each in resources.items()
+        }

@@ -1,0 +1,69 @@
+"""Where the variables of a network lie, as the guide's `--variable_update` says, as the text of a deployment file.
+
+    parameter_server        each variable has one owner: a task of `ps`, or the one process there is. Workers get the
+                            values for each step and send sums of their gradients
+    replicated              each worker has all variables, and gradients are summed among all
+    independent             each worker has all variables, and nothing is sent
+
+Steps are synchronous: a step ends when the gradients of all are in. Assumes jobs as `checked` leaves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from dfc.cli.networks.jobs import Jobs
+from dfc_runtime.errors import UnsupportedError
+
+MODES = ("parameter_server", "replicated", "distributed_replicated", "independent")
+
+
+def check(mode: str, jobs: Jobs, local_device: str | None) -> None:
+    """`UsageError` for what makes no sense together, `UnsupportedError` for what this version cannot do."""
+    if mode == "distributed_replicated":
+        text = "--variable_update distributed_replicated keeps copies of the variables beside those of the servers"
+        remedy = "use parameter_server, which sends the same sums, or replicated, which needs no servers"
+        raise UnsupportedError(f"{text}, which this version cannot do\n  {remedy}", code="E1001")
+    if mode != "parameter_server" and jobs.servers:
+        raise click.UsageError(f"--variable_update {mode} has no parameter servers: leave --ps_hosts out")
+    if mode == "parameter_server" and jobs.devices > 1 and not jobs.servers:
+        text = f"--variable_update parameter_server on {jobs.devices} devices needs somewhere for the variables"
+        raise click.UsageError(f"{text}: add --ps_hosts {jobs.workers[0].partition(':')[0]}")
+    if jobs.servers and not jobs.workers:
+        raise click.UsageError("--ps_hosts without --worker_hosts: nobody would compute")
+    if local_device == "gpu" and not jobs.gpus:
+        raise click.UsageError("--local_parameter_device gpu, and --num_gpus is 0")
+    if local_device == "gpu" and jobs.servers:
+        text = "--local_parameter_device gpu with --ps_hosts: in this version parameter servers are processors"
+        raise UnsupportedError(text, code="E1001")
+    if local_device == "cpu" and jobs.gpus and mode == "parameter_server" and not jobs.servers:
+        text = "--local_parameter_device cpu on one GPU would fetch all variables anew for each step"
+        raise UnsupportedError(f"{text}, which this version cannot do\n  use gpu", code="E1001")
+
+
+def deployment(mode: str, jobs: Jobs, program: str, sizes: Mapping[str, int]) -> str:
+    """The deployment file of several ranks, "" where each runs by itself. `sizes` has the bytes of each variable."""
+    if mode == "independent" or len(jobs.processes) == 1:
+        return ""
+    on_gpus = " with gpu = 1" if jobs.gpus else ""
+    lines = [f'deploy 1 for "{program}"', ""]
+    if jobs.servers:
+        lines.append(f"job ps     tasks {len(jobs.servers)}")
+    lines += [f"job worker tasks {jobs.devices}{on_gpus}", ""]
+    lines.append(f'place "**" on worker{" any gpu" if jobs.gpus else ""}')
+    lines += [f'place "{name}" on ps task {task}' for name, task in owners(sizes, len(jobs.servers)).items()]
+    settings = f'mode = "sync", split = "B", combine = "mean", blocks = {jobs.devices}'
+    return "\n".join([*lines, "", f"replicate train over worker with {settings}", ""])
+
+
+def owners(sizes: Mapping[str, int], servers: int) -> Mapping[str, int]:
+    """Which server has which variable: the largest first, each to the one with the fewest bytes so far."""
+    if not servers:
+        return {}
+    held, owner = [0] * servers, dict[str, int]()
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        owner[name] = held.index(min(held))
+        held[owner[name]] += sizes[name]
+    return {name: owner[name] for name in sizes}

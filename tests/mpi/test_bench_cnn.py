@@ -1,0 +1,52 @@
+"""`dfc bench cnn` on ranks that it starts: two parameter servers and two workers, as in the guide, at tiny width."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from dfc.cli.failures import guarded
+from dfc.cli.main import cli
+from tests.support.quick_code import quick_code
+from tests.support.sweeping import WHOLE
+
+pytestmark = [pytest.mark.timeout(120)]
+
+TINY = (
+    "--narrow=32",
+    "--image_size=71",
+    "--num_classes=10",
+    "--batch_size=4",
+    "--num_batches=3",
+    "--threads=1",
+    "--json",
+)
+WORKERS = "--worker_hosts=localhost:50002,localhost:50003"
+WAYS = {
+    "parameter_server": ("--ps_hosts=localhost:50000,localhost:50001", WORKERS),
+    "replicated": (WORKERS,),
+    "independent": (WORKERS,),
+}
+RUN = [("overfeat", mode) for mode in WAYS] + [("resnet50", "parameter_server")]
+
+
+@pytest.mark.parametrize(("model", "mode"), RUN if WHOLE else RUN[:1])
+def test_ranks_are_started_and_their_rate_is_printed(
+    model: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    words = ["bench", "cnn", f"--model={model}", f"--variable_update={mode}", *WAYS[mode], *TINY]
+    with quick_code():
+        code = guarded(lambda: cli.main(words, prog_name="dfc", standalone_mode=False))
+    out, err = capfd.readouterr()
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    timings = 2 if mode == "independent" else 1
+    assert (found["ranks"], found["devices"]) == (4 if mode == "parameter_server" else 2, 2)
+    assert len(found["step_seconds"]) == timings
+    images = 8 // timings
+    assert found["images_per_second"] == pytest.approx(sum(images * 3 / sum(steps) for steps in found["step_seconds"]))
+    assert all(math.isfinite(loss) and 0 < loss < 10 for loss in found["last_loss"])
