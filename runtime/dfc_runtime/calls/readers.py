@@ -13,30 +13,26 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dfc_runtime.calls.hosts import Handler, HostRequest
-from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import EndOfData, FeedError, FileError, LimitError, RecordError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT, HostSite, Manifest
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.records import example
-from dfc_runtime.records.framing import HEAD, OnError
-from dfc_runtime.records.reading import RecordFiles
+from dfc_runtime.records.blocks import RecordBlock
+from dfc_runtime.records.framing import HEAD, Numbers, OnError
+from dfc_runtime.records.reading import Batch, RecordFiles
 from dfc_runtime.records.stream import RecordStream, Shuffled, share
 from dfc_runtime.records.wire import WireError
 from dfc_runtime.terminal import in_one_line
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 Sources = Mapping[str, str | os.PathLike[str]]
 """Patterns by the full names of readers, in place of those that the program says."""
-PREFETCHED = 64
-PREFETCHED_BYTES = 1 << 20
+PREFETCHED = 4096
+PREFETCHED_BYTES = 1 << 22
 """What is read at once: so many records, unless they have more bytes than this."""
 _ORDERS: Mapping[object, Shuffled] = {"files": "files", "records": "records"}
 
@@ -62,6 +58,11 @@ class Readers:
             DECODE_RAW: lambda request: _decode(self._of(request), request),
         }
 
+    @property
+    def blocks(self) -> Mapping[str, int]:
+        """By reader, the address of the block that native code may take records from."""
+        return {name: reader.block.address for name, reader in self._readers.items()}
+
     def close(self) -> None:
         """Closes the files; a further request opens them again."""
         for reader in self._readers.values():
@@ -71,16 +72,8 @@ class Readers:
         return self._readers[str(request.site.attributes["resource"])]
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """An element of the stream that was read: the record of this number, None if it is damaged."""
-
-    number: int
-    record: NDArray[np.uint8] | None
-
-
 class _Reader:
-    """One reader: its files, once they are open, and the elements that are read already, by their number."""
+    """One reader: its files, once they are open, and a block of records that are read already."""
 
     def __init__(self, name: str, site: HostSite, folder: str, pattern: str | os.PathLike[str] | None) -> None:
         stated, self.name, self._site = site.attributes, name, site
@@ -93,30 +86,22 @@ class _Reader:
         self._on_error: OnError = "skip" if stated["on_error"] == "skip" else "fail"
         self._lock = threading.Lock()
         self._opened: tuple[RecordFiles, RecordStream] | None = None
-        self._prefetched: dict[int, _Read] = {}
+        self.block = RecordBlock()
 
     def next(self, request: HostRequest) -> None:
         """Fills in the record at a position, or the first intact one behind it, and the position behind that."""
         (position,), (data, location, moved) = request.inputs, request.outputs
         element, skipped = (int(each) for each in position)
         with self._lock:
-            files, stream = self._files()
-            end = self._passes * stream.count
-            element = _first(self._part, self._parts, element)
-            while element < end:
-                read = self._read(files, stream, element, end)
-                element += self._parts
-                if read.record is None:
-                    skipped += 1
-                    continue
-                size = len(read.record)
-                if size > len(data):
-                    raise self._too_long(files, read.number, size)
-                data[:size] = read.record
-                location[:] = 0, size, read.number
-                moved[:] = element, skipped
-                return
-        raise self._end(stream)
+            taken = self.block.take(element)
+            while taken is None:
+                element, damaged = self._read(element)
+                skipped += damaged
+                taken = self.block.take(element)
+        row, record = taken
+        data[: len(record)] = record
+        location[:] = 0, len(record), row["number"]
+        moved[:] = row["following"], skipped + row["skipped"]
 
     def close(self) -> None:
         """Closes the files, unless a runner that does not end is reading them."""
@@ -125,7 +110,7 @@ class _Reader:
         try:
             if self._opened is not None:
                 self._opened[0].close()
-            self._opened, self._prefetched = None, {}
+            self._opened = None
         finally:
             self._lock.release()
 
@@ -159,32 +144,47 @@ class _Reader:
             raise FileError(f"{text}\n  {helps}", code="E0909", spans=[self._site.location])
         return sorted(paths, key=os.fsencode)
 
-    def _read(self, files: RecordFiles, stream: RecordStream, element: int, end: int) -> _Read:
-        """An element; those that follow are read with it, unless one of them is an error."""
-        known = self._prefetched.pop(element, None)
-        if known is not None:
-            return known
-        elements = share(self._part, self._parts, element, min(end, element + PREFETCHED * self._parts))
+    def _read(self, position: int) -> tuple[int, int]:
+        """Fills the block with what comes at a position and behind it. If all of that is damaged, the position behind
+        it, and how many elements that was."""
+        files, stream = self._files()
+        end = self._passes * stream.count
+        first = position + (self._part - position) % self._parts
+        elements = share(self._part, self._parts, first, min(end, first + PREFETCHED * self._parts))
+        if not len(elements):
+            raise self._end(stream)
         numbers = stream.elements(elements)
-        sizes = np.cumsum(files.locate(numbers)[2])
-        count = max(1, int(np.searchsorted(sizes, PREFETCHED_BYTES, side="right")))
+        lengths = files.locate(numbers)[2]
+        count = max(1, int(np.searchsorted(np.cumsum(lengths), PREFETCHED_BYTES, side="right")))
+        long = np.flatnonzero(lengths[:count] > self._longest)
+        if len(long):
+            if not long[0]:
+                raise self._too_long(files, int(numbers[0]), int(lengths[0]))
+            count = int(long[0])
         try:
-            self._prefetched = self._some(files, elements[:count], numbers[:count])
+            batch = files.read(numbers[:count])
         except RecordError:
-            self._prefetched = self._some(files, elements[:1], numbers[:1])
-        return self._prefetched.pop(element)
+            count = 1  # the error comes at the turn of the record that is damaged
+            batch = files.read(numbers[:1])
+        return self._fill(position, elements[:count], numbers[:count], batch)
 
-    def _some(self, files: RecordFiles, elements: NDArray[np.int64], numbers: NDArray[np.int64]) -> dict[int, _Read]:
-        """Elements with their records, as far as these are intact."""
-        batch = files.read(numbers)
-        frames, row, some = batch.frames, 0, dict[int, _Read]()
-        for element, number in zip(elements.tolist(), numbers.tolist(), strict=True):
-            record = None
-            if row < len(batch.numbers) and batch.numbers[row] == number:
-                start, length = int(frames.starts[row]), int(frames.lengths[row])
-                record, row = frames.data[start : start + length], row + 1
-            some[element] = _Read(number, record)
-        return some
+    def _fill(self, position: int, elements: Numbers, numbers: Numbers, batch: Batch) -> tuple[int, int]:
+        """Elements as rows of the block, as far as they are intact."""
+        intact = np.arange(len(elements)) if not batch.skipped else _those_there(numbers, batch.numbers)
+        if not len(intact):
+            return int(elements[-1]) + self._parts, len(elements)
+        following = elements[intact] + self._parts
+        frames = batch.frames
+        self.block.fill(
+            frames.data,
+            frames.starts,
+            position=np.concatenate([np.array([position]), following[:-1]]),
+            following=following,
+            skipped=np.diff(intact, prepend=-1) - 1,
+            length=frames.lengths,
+            number=batch.numbers,
+        )
+        return position, 0
 
     def _too_long(self, files: RecordFiles, number: int, size: int) -> LimitError:
         file = int(files.locate(np.array([number]))[0][0])
@@ -206,9 +206,13 @@ def _whole(value: object) -> int:
     return value
 
 
-def _first(part: int, parts: int, element: int) -> int:
-    """The first element of a part that is not before this one."""
-    return element + (part - element) % parts
+def _those_there(numbers: Numbers, present: Numbers) -> Numbers:
+    """Which of some numbers are present, where these are in the same order with some left out."""
+    rows: list[int] = []
+    for row, number in enumerate(numbers.tolist()):
+        if len(rows) < len(present) and number == present[len(rows)]:
+            rows.append(row)
+    return np.array(rows, np.int64)
 
 
 # ------------------------------------------------------------ what is inside --
@@ -222,7 +226,7 @@ def _parse(reader: _Reader, request: HostRequest) -> None:
     assert isinstance(names, tuple) and isinstance(kinds, tuple)
     record = data[begin : begin + size].tobytes()
     try:
-        layouts = example.layouts(record)
+        layouts = example.layouts(record, names)
     except WireError as problem:
         where, file, at = reader.described(number)
         raise example.no_example(problem, where, file, at) from None
@@ -230,7 +234,7 @@ def _parse(reader: _Reader, request: HostRequest) -> None:
         layout = layouts.get(name)
         expected = "bytes" if kind == "string" else "float" if output.dtype == np.float32 else "int64"
         if layout is None or layout.kind != expected:
-            raise _other(reader, number, name, expected, layouts)
+            raise _other(reader, number, name, expected, record)
         if kind == "string":
             if len(layout.spans) != 1:
                 raise _uneven(reader, number, f"{len(layout.spans)} strings", name, "one")
@@ -246,10 +250,9 @@ def _parse(reader: _Reader, request: HostRequest) -> None:
 _WORDS = {"bytes": "strings", "float": "floats", "int64": "whole numbers", "": "nothing"}
 
 
-def _other(
-    reader: _Reader, number: int, name: str, expected: str, layouts: Mapping[str, example.Layout]
-) -> RecordError:
+def _other(reader: _Reader, number: int, name: str, expected: str, data: bytes) -> RecordError:
     where, file, record = reader.described(number)
+    layouts = example.layouts(data)
     layout = layouts.get(name)
     if layout is None:
         there = ", ".join(map(shown, sorted(layouts))) or "none"

@@ -12,7 +12,7 @@ order, so equal features have equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -78,28 +78,33 @@ def no_example(problem: WireError, where: str = "the record", file: str = "", re
 # ---------------------------------------------------------------- decoding --
 
 
-def layouts(data: bytes) -> dict[str, Layout]:
-    """Where the values of each feature lie; `WireError` if it is no example."""
+def layouts(data: bytes, names: Collection[str] | None = None) -> dict[str, Layout]:
+    """Where the values of each feature lie, or of those of these names: others are not looked into. `WireError` if it
+    is no example."""
     features: dict[str, Layout] = {}
     for number, kind, begin, end in wire.fields(data, 0, len(data)):
         if (number, kind) == (1, LENGTH):
             for inner, inner_kind, first, last in wire.fields(data, begin, end):
                 if (inner, inner_kind) == (1, LENGTH):
-                    name, layout = _entry(data, first, last)
-                    features[name] = layout
+                    name, layout = _entry(data, first, last, names)
+                    if names is None or name in names:
+                        features[name] = layout
     return features
 
 
-def _entry(data: bytes, begin: int, end: int) -> tuple[str, Layout]:
-    """A name and its feature."""
-    name, layout = "", Layout("")
+def _entry(data: bytes, begin: int, end: int, names: Collection[str] | None) -> tuple[str, Layout]:
+    """A name and its feature, if that is asked for."""
+    name, layout, values = "", Layout(""), list[tuple[int, int]]()
     for number, kind, first, last in wire.fields(data, begin, end):
         if (number, kind) == (1, LENGTH):
             try:
-                name = data[first:last].decode()
+                name = data[first:last].decode(errors="strict" if names is None else "surrogateescape")
             except UnicodeDecodeError as problem:
                 raise WireError(first + problem.start, "a name is not UTF-8") from None
         elif (number, kind) == (2, LENGTH):
+            values.append((first, last))
+    if names is None or name in names:
+        for first, last in values:
             layout = _feature(data, first, last, layout)
     return name, layout
 
