@@ -183,6 +183,15 @@ class DriverType(Protocol):
         ...
 
 
+@runtime_checkable
+class TakesRecords(Protocol):
+    """A driver whose code takes records out of blocks in memory (`dfc_runtime.records.blocks`) by itself."""
+
+    def use_blocks(self, addresses: Mapping[str, int]) -> None:
+        """The headers of the blocks, by the names of readers; they stay where they are while the driver lives."""
+        ...
+
+
 class OnHost:
     """What drivers inherit whose programs run on the processor, on the arrays of the host themselves."""
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from dfc_runtime.checkpoints.saving import Saver
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 from dfc_runtime.devices import device_number, device_of_rank
-from dfc_runtime.driver import find_driver
+from dfc_runtime.driver import TakesRecords, find_driver
 from dfc_runtime.errors import FeedError, RankCountError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
@@ -42,6 +42,9 @@ from dfc_runtime.observe.finite import has_checks, with_checks
 from dfc_runtime.observe.tracing import Recorder
 from dfc_runtime.state import containers
 from dfc_runtime.state.state import State
+
+if TYPE_CHECKING:
+    from dfc_runtime.calls.readers import Readers
 
 Array = NDArray[np.generic]
 Results = Literal["host", "device"]
@@ -208,7 +211,7 @@ def _loaded(bundle: OpenBundle, running: _Running, initialise: bool, answers: An
     saver = Saver(state, bundle.manifest.name)
     readers = answers.readers(bundle.manifest)
     hosts = answers.hosts(bundle.manifest, state, saver, gate.serving, readers)
-    module = _make(bundle, state, gate, running, hosts, saver)
+    module = _make(bundle, state, gate, running, hosts, saver, readers)
     if readers is not None:
         module.at_close.append(readers.close)
     init = module.entries.get(INIT)
@@ -229,10 +232,20 @@ def _copy(array: Array) -> Array:
     return copied
 
 
-def _make(bundle: OpenBundle, state: State, gate: Gate, running: _Running, hosts: Hosts, saver: Saver) -> Module:
+def _make(
+    bundle: OpenBundle,
+    state: State,
+    gate: Gate,
+    running: _Running,
+    hosts: Hosts,
+    saver: Saver,
+    readers: Readers | None,
+) -> Module:
     image, limit = image_for(bundle, running.device), running.limit
     driver = make_driver(bundle, image, state, running.threads, limit, hosts, device=running.device)
     state.attach(driver.memory)
+    if readers is not None and isinstance(driver, TakesRecords):
+        driver.use_blocks(readers.blocks)
     results, on_device = ResultMemory(), running.results_on_device
     machinery = Machinery(bundle.manifest, driver, state, gate, Arena(), running.call_limit, hosts, results, on_device)
     if any(entry.kind == QUEUE for entry in bundle.manifest.state):

@@ -43,6 +43,7 @@ class Context(ctypes.Structure):
         ("wake_seconds", ctypes.c_int64),  # not 0: waiting for a queue is limited, and native code is to call `poll`
         ("wake_nanoseconds", ctypes.c_int64),  # at this time of the monotonic clock: with the field before, a timespec
         ("waits", ctypes.c_void_p),  # null, or two i64 for each fault site: nanoseconds of waiting, and how many times
+        ("records", ctypes.c_void_p),  # table of pointers, one per variable: to the block of a reader, or null
     )
 
     def take_error(self) -> tuple[int, tuple[int, ...]] | None:

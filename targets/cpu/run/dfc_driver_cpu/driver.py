@@ -71,6 +71,7 @@ class ImageMemory:
         self._kept = constants, resources, locks
         self._locks = np.array([each.ctypes.data for each in locks], dtype=np.uint64)
         self._variables = np.array([each.ctypes.data for each in resources.values()], dtype=np.uint64)
+        self._blocks = np.zeros(len(resources), dtype=np.uint64)
         self._constants = constants.ctypes.data
         self.waits: NDArray[np.int64] | None = None
 
@@ -83,11 +84,16 @@ class ImageMemory:
         """A context, with the scratch memory that it needs to live."""
         context = new_context(pool, threads)
         context.variables, context.locks = self._variables.ctypes.data, self._locks.ctypes.data
-        context.constants = self._constants
+        context.constants, context.records = self._constants, self._blocks.ctypes.data
         context.waits = None if self.waits is None else self.waits.ctypes.data
         scratch = aligned_bytes(scratch_bytes)
         context.scratch, context.scratch_bytes = scratch.ctypes.data, scratch.nbytes
         return context, scratch
+
+    def use_blocks(self, addresses: Mapping[str, int]) -> None:
+        """Lets code take records from these blocks, by the names of the readers."""
+        for number, name in enumerate(self._kept[1]):
+            self._blocks[number] = addresses.get(name, 0)
 
 
 class CpuDriver(OnHost):
@@ -131,6 +137,10 @@ class CpuDriver(OnHost):
                 self._image, symbols, resources, make, self._contexts, self._free, memory.measure_waits
             )
         self._free.append(self._context())
+
+    def use_blocks(self, addresses: Mapping[str, int]) -> None:
+        """Records come from these blocks, by the names of readers, as long as they have some."""
+        self._memory.use_blocks(addresses)
 
     @property
     def queues(self) -> CpuQueues:

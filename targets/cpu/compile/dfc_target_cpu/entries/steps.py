@@ -16,6 +16,7 @@ from dfc.kernels.program import (
     Copy,
     For,
     HostCall,
+    HostSite,
     If,
     Launch,
     Locked,
@@ -26,7 +27,7 @@ from dfc.kernels.program import (
 )
 from dfc.kernels.programs.outline import Outlined
 from dfc_driver_cpu.context import Context, offset_of
-from dfc_runtime.formats.manifest import NATIVE_KINDS
+from dfc_runtime.formats.manifest import NATIVE_KINDS, RECORD_KINDS
 from dfc_target_cpu.elementwise.accesses import EmissionSite
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan
 from dfc_target_cpu.elementwise.stages import LoopCode
@@ -38,6 +39,7 @@ from dfc_target_cpu.entries.faults import report_if
 from dfc_target_cpu.entries.locks import give, take
 from dfc_target_cpu.entries.native_calls import NativeCall
 from dfc_target_cpu.entries.queues import release
+from dfc_target_cpu.entries.records import RecordCall
 from dfc_target_cpu.entries.scope import EntryScope, Launchable
 from dfc_target_cpu.llvm.text import Parameter, Value
 from dfc_target_cpu.llvm.values import constant, i64
@@ -339,18 +341,29 @@ class StepCode:
     def _host_call(self, step: HostCall) -> None:
         """The frame holds a word that the run side clears when all went well, the addresses of inputs and outputs, and
         those of their extents that are no plain numbers. Queues and turns need none."""
-        f, program, low = self.f, self.scope.program, self.scope.lowering
+        program, low = self.scope.program, self.scope.lowering
         site = program.sites[step.site]
         pointers = [self._passed(position, number) for position, number in enumerate((*step.inputs, *step.outputs))]
         if site.kind in NATIVE_KINDS:
-            common = (low.module, low.machine, f, self.context, self.dims)
+            common = (low.module, low.machine, self.f, self.context, self.dims)
             NativeCall(*common, program, site, pointers, self._leave_if).write()
         else:
-            self._fill_frame([i64(1), *pointers, *(self.dims.value(size) for size in site.varying_extents)])
-            f.call_pointer(load_field(f, self.context, "host_call"), "void", [i64(step.site), self._frame_slot(0)])
-            self._leave_if(f.icmp("ne", f.load("i64", self._frame_slot(0)), i64(0)))
+            self._ask(step.site, site, pointers)
         for pointer, number in zip(pointers[len(step.inputs) :], step.outputs, strict=True):
             self._take_back(pointer, number)
+
+    def _ask(self, number: int, site: HostSite, pointers: Sequence[Value]) -> None:
+        """Has the run side answer, unless code does: of what is about records, it nearly always can."""
+        f, scope, answered = self.f, self.scope, i64(0)
+        if site.kind in RECORD_KINDS:
+            call = RecordCall(scope.lowering.module, f, self.context, self.dims, scope.program, site, pointers)
+            answered = call.write()
+        f.store(i64(0), self._frame_slot(0))
+        with f.when(f.icmp("eq", answered, i64(0)), "asks"):
+            self._fill_frame([i64(1), *pointers, *(self.dims.value(size) for size in site.varying_extents)])
+            host = load_field(f, self.context, "host_call")
+            f.call_pointer(host, "void", [i64(number), self._frame_slot(0)])
+        self._leave_if(f.icmp("ne", f.load("i64", self._frame_slot(0)), i64(0)))
 
     def _fill_frame(self, words: Sequence[Value]) -> None:
         for position, word in enumerate(words):
