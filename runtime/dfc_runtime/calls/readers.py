@@ -24,7 +24,7 @@ from dfc_runtime.names import did_you_mean
 from dfc_runtime.records import example
 from dfc_runtime.records.blocks import RecordBlock
 from dfc_runtime.records.framing import HEAD, Numbers, OnError
-from dfc_runtime.records.reading import Batch, RecordFiles
+from dfc_runtime.records.reading import RecordFiles
 from dfc_runtime.records.stream import RecordStream, Shuffled, share
 from dfc_runtime.records.wire import WireError
 from dfc_runtime.terminal import in_one_line
@@ -34,6 +34,8 @@ Sources = Mapping[str, str | os.PathLike[str]]
 PREFETCHED = 4096
 PREFETCHED_BYTES = 1 << 22
 """What is read at once: so many records, unless they have more bytes than this."""
+FEWEST_NEIGHBOURS = 4
+"""Records that follow each other in a file, on average, where they are read at once."""
 _ORDERS: Mapping[object, Shuffled] = {"files": "files", "records": "records"}
 
 
@@ -93,15 +95,19 @@ class _Reader:
         (position,), (data, location, moved) = request.inputs, request.outputs
         element, skipped = (int(each) for each in position)
         with self._lock:
-            taken = self.block.take(element)
-            while taken is None:
-                element, damaged = self._read(element)
-                skipped += damaged
-                taken = self.block.take(element)
-        row, record = taken
-        data[: len(record)] = record
-        location[:] = 0, len(record), row["number"]
-        moved[:] = row["following"], skipped + row["skipped"]
+            files, stream = self._files()
+            while True:
+                number, following = self._find(files, stream, element)
+                batch = files.read(np.array([number]))
+                self.block.advance()
+                element = following
+                if len(batch.frames):
+                    break
+                skipped += 1
+        start, size = int(batch.frames.starts[0]), int(batch.frames.lengths[0])
+        data[:size] = batch.frames.data[start : start + size]
+        location[:] = 0, size, number
+        moved[:] = following, skipped
 
     def close(self) -> None:
         """Closes the files, unless a runner that does not end is reading them."""
@@ -144,10 +150,12 @@ class _Reader:
             raise FileError(f"{text}\n  {helps}", code="E0909", spans=[self._site.location])
         return sorted(paths, key=os.fsencode)
 
-    def _read(self, position: int) -> tuple[int, int]:
-        """Fills the block with what comes at a position and behind it. If all of that is damaged, the position behind
-        it, and how many elements that was."""
-        files, stream = self._files()
+    def _find(self, files: RecordFiles, stream: RecordStream, position: int) -> tuple[int, int]:
+        """The number of the record at a position, and the position behind it. If the block has another one, it is
+        filled with what comes here and behind it: at least one record, but for the end of the data."""
+        known = self.block.next(position)
+        if known is not None:
+            return known
         end = self._passes * stream.count
         first = position + (self._part - position) % self._parts
         elements = share(self._part, self._parts, first, min(end, first + PREFETCHED * self._parts))
@@ -161,30 +169,23 @@ class _Reader:
             if not long[0]:
                 raise self._too_long(files, int(numbers[0]), int(lengths[0]))
             count = int(long[0])
-        try:
-            batch = files.read(numbers[:count])
-        except RecordError:
-            count = 1  # the error comes at the turn of the record that is damaged
-            batch = files.read(numbers[:1])
-        return self._fill(position, elements[:count], numbers[:count], batch)
+        following = elements[:count] + self._parts
+        self._fill(files, numbers[:count], np.concatenate([np.array([position]), following[:-1]]), following)
+        return int(numbers[0]), int(following[0])
 
-    def _fill(self, position: int, elements: Numbers, numbers: Numbers, batch: Batch) -> tuple[int, int]:
-        """Elements as rows of the block, as far as they are intact."""
-        intact = np.arange(len(elements)) if not batch.skipped else _those_there(numbers, batch.numbers)
-        if not len(intact):
-            return int(elements[-1]) + self._parts, len(elements)
-        following = elements[intact] + self._parts
-        frames = batch.frames
-        self.block.fill(
-            frames.data,
-            frames.starts,
-            position=np.concatenate([np.array([position]), following[:-1]]),
-            following=following,
-            skipped=np.diff(intact, prepend=-1) - 1,
-            length=frames.lengths,
-            number=batch.numbers,
-        )
-        return position, 0
+    def _fill(self, files: RecordFiles, numbers: Numbers, positions: Numbers, following: Numbers) -> None:
+        """Reads neighbours at once; what lies apart is left in the files, where code finds it as fast."""
+        columns = {"position": positions, "following": following, "number": numbers}
+        if np.count_nonzero(np.diff(numbers) != 1) * FEWEST_NEIGHBOURS > len(numbers):
+            descriptors, offsets, lengths = files.descriptors(numbers)
+            self.block.fill(None, **columns, length=lengths, descriptor=descriptors, offset=offsets)
+            return
+        try:
+            frames = files.unchecked(numbers)
+        except RecordError:  # a file has changed: the error comes at the turn of a record that is not there
+            self.block.fill(None, **columns, length=files.locate(numbers)[2])
+            return
+        self.block.fill(frames.data, **columns, length=frames.lengths, address=frames.starts + frames.data.ctypes.data)
 
     def _too_long(self, files: RecordFiles, number: int, size: int) -> LimitError:
         file = int(files.locate(np.array([number]))[0][0])
@@ -204,15 +205,6 @@ class _Reader:
 def _whole(value: object) -> int:
     assert isinstance(value, int)
     return value
-
-
-def _those_there(numbers: Numbers, present: Numbers) -> Numbers:
-    """Which of some numbers are present, where these are in the same order with some left out."""
-    rows: list[int] = []
-    for row, number in enumerate(numbers.tolist()):
-        if len(rows) < len(present) and number == present[len(rows)]:
-            rows.append(row)
-    return np.array(rows, np.int64)
 
 
 # ------------------------------------------------------------ what is inside --

@@ -72,6 +72,11 @@ class FileSource:
         status = os.fstat(self._descriptor)
         self.size, self.modified = status.st_size, status.st_mtime_ns
 
+    @property
+    def descriptor(self) -> int:
+        """The number of the open file."""
+        return self._descriptor
+
     def read(self, offset: int, count: int) -> bytes:
         data = bytearray(count)
         self.read_into(offset, memoryview(data))

@@ -1,8 +1,9 @@
 """Blocks of records in memory, from which native code takes one after the other by itself.
 
 A block is a header and a table with a row for each record: the position of the stream it comes at, the one behind it,
-how many damaged elements lie between, and where its bytes are. Native code takes a row whose position is the one it
-asks for, and asks the run side where there is none: so a block that is old, or that nobody filled, is never wrong.
+and where its frame is: in memory, or in a file that is open. Native code takes a row whose position is the one it asks
+for, compares the frame, and asks the run side where there is no such row or something is wrong with it: so a block that
+is old, or that nobody filled, is never wrong, and neither is a file that is closed or has changed.
 Assumes that those who take from one block do so one at a time. Guarantees that bytes and rows stay where they are
 while the block is there.
 """
@@ -32,15 +33,17 @@ class BlockHeader(ctypes.Structure):
 
 
 class Row(ctypes.Structure):
-    """One record."""
+    """One record. `address` is that of its bytes, with its frame around them; without one (0) the frame is at `offset`
+    of the file `descriptor`."""
 
     _fields_ = (
         ("position", ctypes.c_int64),
         ("following", ctypes.c_int64),
-        ("skipped", ctypes.c_int64),
         ("address", ctypes.c_void_p),
         ("length", ctypes.c_int64),
         ("number", ctypes.c_int64),
+        ("descriptor", ctypes.c_int64),
+        ("offset", ctypes.c_int64),
     )
 
 
@@ -52,33 +55,33 @@ class RecordBlock:
 
     def __init__(self) -> None:
         self._header = BlockHeader()
-        self._kept: tuple[Numbers, Bytes] | None = None
+        self._kept: tuple[Numbers, Bytes | None] | None = None
 
     @property
     def address(self) -> int:
         """Of the header."""
         return ctypes.addressof(self._header)
 
-    def fill(self, data: Bytes, starts: Numbers, **columns: Numbers | int) -> None:
-        """Other records: they begin at `starts` in `data`, and `columns` are the rest of `Row`. `data` stays alive."""
-        rows = np.empty((len(starts), len(COLUMNS)), np.int64)
-        columns["address"] = starts + data.ctypes.data
-        for number, name in enumerate(COLUMNS):
-            rows[:, number] = columns[name]
+    def fill(self, data: Bytes | None, **columns: Numbers | int) -> None:
+        """Other records, with the columns of `Row` by name; `data` is kept, as addresses are in it."""
+        some = columns["position"]
+        assert isinstance(some, np.ndarray), "a column with a number for each record"
+        rows = np.zeros((len(some), len(COLUMNS)), np.int64)
+        for name, values in columns.items():
+            rows[:, COLUMNS.index(name)] = values
         header = self._header
         header.count = 0
         self._kept = rows, data
         header.rows, header.next, header.count = rows.ctypes.data, 0, len(rows)
 
-    def take(self, position: int) -> tuple[dict[str, int], Bytes] | None:
-        """The row of this position with the bytes of its record, if it comes next."""
+    def next(self, position: int) -> tuple[int, int] | None:
+        """The number of the record at this position and the position behind it, if it comes next."""
         header = self._header
         if header.next >= header.count or self._kept is None:
             return None
-        rows, data = self._kept
-        row = dict(zip(COLUMNS, rows[header.next].tolist(), strict=True))
-        if row["position"] != position:
-            return None
-        header.next += 1
-        start = row["address"] - data.ctypes.data
-        return row, data[start : start + row["length"]]
+        row = dict(zip(COLUMNS, self._kept[0][header.next].tolist(), strict=True))
+        return (row["number"], row["following"]) if row["position"] == position else None
+
+    def advance(self) -> None:
+        """The next row is done with."""
+        self._header.next += 1

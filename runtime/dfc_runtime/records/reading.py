@@ -104,13 +104,32 @@ class RecordFiles:
     def read(self, numbers: Numbers) -> Batch:
         """The records of these numbers, in this order. Files are read by offset, neighbours at once."""
         files, offsets, lengths = self.locate(numbers)
+        frames = self._frames(files, offsets, lengths)
+        return self._checked(Batch(frames, numbers), files, offsets - HEAD)
+
+    def _frames(self, files: Numbers, offsets: Numbers, lengths: Numbers) -> Frames:
         size = int((lengths + FRAME).sum())
-        check_limit(f"reading {len(numbers)} records", size, memory_limit())
+        check_limit(f"reading {len(files)} records", size, memory_limit())
         data = np.zeros(-(-size // 8) * 8, np.uint8)
         ends = np.cumsum(lengths + FRAME)
         frames = Frames(data, ends - lengths - (FRAME - HEAD), lengths)
         self._fill(data.data, files, offsets - HEAD, ends)
-        return self._checked(Batch(frames, numbers), files, offsets - HEAD)
+        return frames
+
+    def unchecked(self, numbers: Numbers) -> Frames:
+        """The frames of these records as they are in the files, for those who compare them later."""
+        files, offsets, lengths = self.locate(numbers)
+        return self._frames(files, offsets, lengths)
+
+    def descriptors(self, numbers: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Where each frame is: an open file, and its offset there; and the length of the record. A descriptor is that
+        of another file, or of none, once more than `MOST_OPEN` were used or these are closed: frames say so."""
+        files, offsets, lengths = self.locate(numbers)
+        opened: Numbers = np.zeros(len(self.indices), np.int64)
+        present: list[int] = np.unique(files).tolist()
+        for file in present:
+            opened[file] = self._source(file).descriptor
+        return opened[files], offsets - HEAD, lengths
 
     def batches(self, numbers: Numbers, size: int = BATCH_BYTES) -> Iterator[Batch]:
         """The same in batches of about `size` bytes, at least one record each."""

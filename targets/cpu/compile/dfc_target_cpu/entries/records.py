@@ -17,11 +17,18 @@ from dfc_driver_cpu.context import llvm_type_of
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.manifest import DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT
 from dfc_runtime.records.blocks import BlockHeader, Row
+from dfc_runtime.records.framing import HEAD, LENGTH, TAIL
+from dfc_target_cpu.entries.checksums import masked_checksum
 from dfc_target_cpu.entries.context_code import field_address, load_field
 from dfc_target_cpu.entries.dims import DimCode
 from dfc_target_cpu.entries.examples import Feature, parse_function
-from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
+from dfc_target_cpu.entries.futexes import architecture_of
+from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import NULL, i64
+from dfc_target_cpu.machine import Machine
+
+PREADV = {"x86_64": 295, "aarch64": 69}
+"""The number of the call of the system, by architecture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,7 @@ class RecordCall:
     """One site in the code of a function; `pointers` are the addresses of its inputs, then of its outputs."""
 
     module: ModuleText
+    machine: Machine
     f: FunctionText
     context: Value
     dims: DimCode
@@ -57,7 +65,7 @@ class RecordCall:
 
     def _next(self) -> Value:
         """Takes the row that comes next out of the block, if it is that of the position."""
-        f = self.f
+        f, data = self.f, self.pointers[1]
         answered = f.alloca("i64", align=8)
         f.store(i64(0), answered)
         number = list(self.program.resources).index(str(self._attribute("resource")))
@@ -71,21 +79,20 @@ class RecordCall:
                     row = f.gep("i8", rows, f.mul(following, i64(ctypes.sizeof(Row))))
                     position = f.load("i64", self.pointers[0])
                     with f.when(f.icmp("eq", _load(f, Row, row, "position"), position), "record"):
-                        self._take(row)
-                        f.store(f.add(following, i64(1)), field_address(f, BlockHeader, block, "next"))
-                        f.store(i64(1), answered)
+                        taken = f.call(take_function(self.module, self.machine), "i64", [self.context, row, data])
+                        with f.when(f.icmp("ne", taken, i64(0)), "taken"):
+                            self._found(row)
+                            f.store(f.add(following, i64(1)), field_address(f, BlockHeader, block, "next"))
+                        f.store(taken, answered)
         return f.load("i64", answered)
 
-    def _take(self, row: Value) -> None:
+    def _found(self, row: Value) -> None:
         f = self.f
-        before, data, location, after = self.pointers
-        length = _load(f, Row, row, "length")
-        skipped = f.add(f.load("i64", f.gep("i64", before, i64(1))), _load(f, Row, row, "skipped"))
-        f.copy_memory(data, _load(f, Row, row, "address"), length, 1)
-        for index, value in enumerate((i64(0), length, _load(f, Row, row, "number"))):
+        before, _, location, after = self.pointers
+        for index, value in enumerate((i64(0), _load(f, Row, row, "length"), _load(f, Row, row, "number"))):
             f.store(value, f.gep("i64", location, i64(index)))
         f.store(_load(f, Row, row, "following"), after)
-        f.store(skipped, f.gep("i64", after, i64(1)))
+        f.store(f.load("i64", f.gep("i64", before, i64(1))), f.gep("i64", after, i64(1)))
 
     # --- what is inside
 
@@ -117,6 +124,61 @@ class RecordCall:
         with f.when(fits, "whole"):
             f.copy_memory(self.pointers[2], f.gep("i8", data, begin), length, 1)
         return f.cast("zext", fits, "i64")
+
+
+def take_function(module: ModuleText, machine: Machine) -> str:
+    """`i64 (ptr context, ptr row, ptr data)`: 1 if the record of a row is in `data`, and was compared with its frame."""
+    return module.define("take_record", lambda: _take(module, machine))
+
+
+def _take(module: ModuleText, machine: Machine) -> FunctionText:
+    formals = tuple(Parameter("ptr", name) for name in ("context", "row", "data"))
+    f = module.function("take_record", "i64", formals, attributes="nounwind noinline")
+    context, row, data = f.arguments
+    address, length = _load(f, Row, row, "address"), _load(f, Row, row, "length")
+    in_memory, in_file, look, wrong = (f.label(x) for x in ("in.memory", "in.file", "look", "wrong"))
+    f.branch_if(f.icmp("ne", address, NULL), in_memory, in_file)
+    f.begin(in_memory)
+    f.copy_memory(data, address, length, 1)
+    here = f.gep("i8", address, i64(-HEAD)), f.gep("i8", address, length)
+    f.branch(look)
+    f.begin(in_file)
+    frame = f.alloca("i8", count=HEAD + TAIL, align=8)
+    there = frame, f.gep("i8", frame, i64(HEAD))
+    size = _read(f, machine, context, row, [(frame, i64(HEAD)), (data, length), (there[1], i64(TAIL))])
+    f.branch_if(f.icmp("eq", size, f.add(length, i64(HEAD + TAIL))), look, wrong)
+    f.begin(look)
+    head, tail = f.phi("ptr"), f.phi("ptr")
+    for phi, values in ((head, (here[0], there[0])), (tail, (here[1], there[1]))):
+        for value, block in zip(values, (in_memory, in_file), strict=True):
+            phi.add(value, block)
+    checksum = masked_checksum(module, machine)
+    same = f.icmp("eq", f.load("i64", head.value, align=1), length)
+    for of, count, stated in (
+        (head.value, i64(LENGTH), f.gep("i8", head.value, i64(LENGTH))),
+        (data, length, tail.value),
+    ):
+        found = f.call(checksum, "i32", [of, count])
+        same = f.bit_and(same, f.icmp("eq", found, f.load("i32", stated, align=1)))
+    f.ret(f.cast("zext", same, "i64"))
+    f.begin(wrong)
+    f.ret(i64(0))
+    return f
+
+
+def _read(
+    f: FunctionText, machine: Machine, context: Value, row: Value, pieces: Sequence[tuple[Value, Value]]
+) -> Value:
+    """Reads a frame out of its file into these pieces of memory; how many bytes that were, or a negative number."""
+    vector = f.alloca("i64", count=2 * len(pieces), align=8)
+    for index, (pointer, size) in enumerate(pieces):
+        f.store(f.cast("ptrtoint", pointer, "i64"), f.gep("i64", vector, i64(2 * index)))
+        f.store(size, f.gep("i64", vector, i64(2 * index + 1)))
+    number = i64(PREADV[architecture_of(machine)])
+    descriptor, offset = _load(f, Row, row, "descriptor"), _load(f, Row, row, "offset")
+    operands = ", ".join(map(str, (number, descriptor, vector, i64(len(pieces)), offset, i64(0))))
+    syscall = load_field(f, context, "syscall")
+    return f.assign("i64", f"call i64 (i64, ...) {syscall.text}({operands})")
 
 
 def _load(f: FunctionText, structure: type[ctypes.Structure], base: Value, field: str) -> Value:

@@ -356,8 +356,8 @@ class StepCode:
         """Has the run side answer, unless code does: of what is about records, it nearly always can."""
         f, scope, answered = self.f, self.scope, i64(0)
         if site.kind in RECORD_KINDS:
-            call = RecordCall(scope.lowering.module, f, self.context, self.dims, scope.program, site, pointers)
-            answered = call.write()
+            common = (scope.lowering.module, scope.lowering.machine, f, self.context, self.dims)
+            answered = RecordCall(*common, scope.program, site, pointers).write()
         f.store(i64(0), self._frame_slot(0))
         with f.when(f.icmp("eq", answered, i64(0)), "asks"):
             self._fill_frame([i64(1), *pointers, *(self.dims.value(size) for size in site.varying_extents)])
