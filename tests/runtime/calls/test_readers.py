@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import dfc
+from dfc_runtime.calls import readers
+from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.errors import FeedError, FileError, LimitError, RecordError, RunError
 from dfc_runtime.module import Module
 from dfc_runtime.records.example import encode_example
@@ -244,3 +246,38 @@ def test_a_module_that_is_closed_holds_no_file_open(folder: Path) -> None:
 def _open_files(folder: Path) -> list[Path]:
     targets = [each.resolve() for each in Path("/proc/self/fd").iterdir()]
     return [each for each in targets if folder in each.parents]
+
+
+@pytest.mark.parametrize("arguments", ["", ', shuffle = "records"', ', on_error = "skip"'])
+def test_the_run_side_is_asked_for_the_first_record_and_the_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    asked: list[int] = []
+    answer = readers._Reader.next
+
+    def counted(reader: readers._Reader, request: HostRequest) -> None:
+        asked.append(int(request.inputs[0][0]))
+        answer(reader, request)
+
+    monkeypatch.setattr(readers._Reader, "next", counted)
+    damage(folder, 2, 1) if "skip" in arguments else None
+    model = program(folder, READ, f", passes = 3{arguments}")
+    assert len(read(model)) == 45 - 3 * ("skip" in arguments)
+    assert asked == ([0, 6, 21, 36, 45] if "skip" in arguments else [0, 45])
+
+
+def test_the_run_side_is_not_asked_what_is_in_a_plain_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_records(tmp_path / "part-0.rec", [encode_example(GOOD)] * 3)
+    for name in ("_parse", "_decode"):
+        monkeypatch.delattr(readers, name)
+    assert [bytes(each.image) for each in drained(program(tmp_path, EXAMPLE).next)] == [b"1234"] * 3
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(folder: Path) -> None:
+    model = program(folder, READ, ', shuffle = "records", passes = 2')
+    model.next()
+    for number in range(4):
+        path = folder / f"part-{number}.rec"
+        path.write_bytes(bytes(len(path.read_bytes())))
+    with pytest.raises(RecordError, match="E0914"):
+        read(model)

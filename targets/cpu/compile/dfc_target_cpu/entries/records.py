@@ -127,7 +127,7 @@ class RecordCall:
 
 
 def take_function(module: ModuleText, machine: Machine) -> str:
-    """`i64 (ptr context, ptr row, ptr data)`: 1 if the record of a row is in `data`, and was compared with its frame."""
+    """`i64 (ptr context, ptr row, ptr data)`: 1 if the record of a row is in `data` now, as its frame says."""
     return module.define("take_record", lambda: _take(module, machine))
 
 

@@ -39,7 +39,6 @@ from dfc_target_cpu.entries.faults import report_if
 from dfc_target_cpu.entries.locks import give, take
 from dfc_target_cpu.entries.native_calls import NativeCall
 from dfc_target_cpu.entries.queues import release
-from dfc_target_cpu.entries.records import RecordCall
 from dfc_target_cpu.entries.scope import EntryScope, Launchable
 from dfc_target_cpu.llvm.text import Parameter, Value
 from dfc_target_cpu.llvm.values import constant, i64
@@ -356,6 +355,8 @@ class StepCode:
         """Has the run side answer, unless code does: of what is about records, it nearly always can."""
         f, scope, answered = self.f, self.scope, i64(0)
         if site.kind in RECORD_KINDS:
+            from dfc_target_cpu.entries.records import RecordCall  # most programs read none
+
             common = (scope.lowering.module, scope.lowering.machine, f, self.context, self.dims)
             answered = RecordCall(*common, scope.program, site, pointers).write()
         f.store(i64(0), self._frame_slot(0))
