@@ -78,14 +78,14 @@ class _Parser:
         self.f = f = module.function("parse_example", "i64", formals, attributes="nounwind noinline")
         self.module, self.features = module, features
         self.data, _, self.end, self.number, *self.results = f.arguments
-        self.at, self.found = f.alloca("i64", align=8), f.alloca("i64", align=8)
+        self.at, self.present = f.alloca("i64", align=8), f.alloca("i64", align=8)
         self.reject = f.label("reject")
 
     def build(self) -> FunctionText:
         f = self.f
         look, entry, done = (f.label(x) for x in ("look", "entry", "done"))
         f.store(f.argument("begin"), self.at)
-        f.store(i64(0), self.found)
+        f.store(i64(0), self.present)
         self._message(self.end, is_last=True)
         f.branch(look)
         f.begin(look)
@@ -93,7 +93,7 @@ class _Parser:
         f.begin(entry)
         self._entry(look)
         f.begin(done)
-        everything = f.icmp("eq", f.load("i64", self.found), i64((1 << len(self.features)) - 1))
+        everything = f.icmp("eq", f.load("i64", self.present), i64((1 << len(self.features)) - 1))
         f.ret(f.cast("zext", everything, "i64"))
         f.begin(self.reject)
         f.ret(i64(0))
@@ -112,7 +112,7 @@ class _Parser:
             self._compare(name, name_end, text.encode(), same, other)
             f.begin(same)
             self._feature(index, kind, count, end)
-            f.store(f.bit_or(f.load("i64", self.found), i64(1 << index)), self.found)
+            f.store(f.bit_or(f.load("i64", self.present), i64(1 << index)), self.present)
             f.branch(look)
             f.begin(other)
         f.store(end, self.at)

@@ -81,12 +81,12 @@ class RecordCall:
                     with f.when(f.icmp("eq", _load(f, Row, row, "position"), position), "record"):
                         taken = f.call(take_function(self.module, self.machine), "i64", [self.context, row, data])
                         with f.when(f.icmp("ne", taken, i64(0)), "taken"):
-                            self._found(row)
+                            self._describe(row)
                             f.store(f.add(following, i64(1)), field_address(f, BlockHeader, block, "next"))
                         f.store(taken, answered)
         return f.load("i64", answered)
 
-    def _found(self, row: Value) -> None:
+    def _describe(self, row: Value) -> None:
         f = self.f
         before, _, location, after = self.pointers
         for index, value in enumerate((i64(0), _load(f, Row, row, "length"), _load(f, Row, row, "number"))):
@@ -158,8 +158,8 @@ def _take(module: ModuleText, machine: Machine) -> FunctionText:
         (head.value, i64(LENGTH), f.gep("i8", head.value, i64(LENGTH))),
         (data, length, tail.value),
     ):
-        found = f.call(checksum, "i32", [of, count])
-        same = f.bit_and(same, f.icmp("eq", found, f.load("i32", stated, align=1)))
+        computed = f.call(checksum, "i32", [of, count])
+        same = f.bit_and(same, f.icmp("eq", computed, f.load("i32", stated, align=1)))
     f.ret(f.cast("zext", same, "i64"))
     f.begin(wrong)
     f.ret(i64(0))
