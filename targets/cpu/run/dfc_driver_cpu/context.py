@@ -7,7 +7,8 @@ addresses from `ctypes` field offsets of these structures, the run half fills th
 import ctypes
 from collections.abc import Iterator
 
-ABI_VERSION = 1
+# 2: contexts have limits and counts of waiting, queues their fullest bucket. Structures grow at their ends alone.
+ABI_VERSION = 2
 ERROR_PAYLOAD = 4
 CACHE_LINE = 64
 

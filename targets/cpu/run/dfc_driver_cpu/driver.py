@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_driver_cpu.context import Context, Lock
+from dfc_driver_cpu.context import ABI_VERSION, Context, Lock
 from dfc_driver_cpu.pool import PoolEntries, new_context
 from dfc_driver_cpu.runners import CLOSE_ENTRY, HOST_CALL, CpuQueues
 from dfc_driver_cpu.watching import WATCH
@@ -39,8 +39,10 @@ NOBODY = HOST_CALL(_no_answer)
 @dataclass(frozen=True, slots=True)
 class ImageNotes:
     """What the compile half says of an image. `undo`, `kept`: by entry, the variables that are put back after a call
-    that was interrupted, and those that are not; code of earlier versions has neither, nor containers of state."""
+    that was interrupted, and those that are not; code of earlier versions has neither, nor containers of state.
+    `abi`: which structures of `context` the code works on."""
 
+    abi: int = 1
     containers: tuple[str, ...] = ()
     spill_bytes: int = 0
     workspace_bytes: int = 0
@@ -54,6 +56,17 @@ class ImageNotes:
             return read_record(ImageNotes, {key: notes[key] for key in NOTES if key in notes}, "notes")
         except ValueError as problem:
             raise ValueError(f"the notes of the code image are damaged: {problem}") from None
+
+    def check_abi(self, has_queues: bool) -> None:
+        """`ValueError` where the code and this driver do not agree on the memory they share. Older code uses the
+        beginning of it only, which stays; but room for queues is as large as that code says."""
+        oldest = ABI_VERSION if has_queues else 1
+        if not oldest <= self.abi <= ABI_VERSION:
+            known = f"{oldest} to {ABI_VERSION}" if oldest < ABI_VERSION else str(ABI_VERSION)
+            remedy = "compile the program again" if self.abi < oldest else "install a newer dfc-driver-cpu"
+            raise ValueError(
+                f"its code is of version {self.abi} of the CPU interface, this driver of {known}: {remedy}"
+            )
 
 
 NOTES = field_names(ImageNotes)
@@ -117,6 +130,7 @@ class CpuDriver(OnHost):
         self._image = MappedCode(image)
         self._symbols = symbols
         own = ImageNotes.of(notes)
+        own.check_abi(CLOSE_ENTRY in symbols)
         containers = own.containers
         shared = locks or {}  # those of containers; what nobody shares has locks of its own here
         locks = {name: shared[name] if name in shared else aligned_bytes(ctypes.sizeof(Lock)) for name in containers}

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from dfc.ir.dtypes import I32
+from dfc_driver_cpu.context import ABI_VERSION
 from dfc_driver_cpu.driver import CpuDriver
+from dfc_driver_cpu.runners import CLOSE_ENTRY
 from tests.support.programs import Runner
 from tests.targets.cpu.test_lower_map import binary
 
@@ -24,18 +26,35 @@ def test_the_compile_half_is_not_imported() -> None:
     assert not set(COMPILE_HALF) & set(done.stdout.split())
 
 
-@pytest.mark.parametrize("notes", [{"containers": 3}, {"containers": [1]}, {"spill_bytes": "x"}])
-def test_damaged_notes_are_refused(notes: dict[str, object]) -> None:
+def load(notes: dict[str, object], **symbols: int) -> CpuDriver:
     image = Runner([]).lowered.images[0]
+    return CpuDriver(
+        image=image.code,
+        symbols={**image.symbols, **symbols},
+        notes=notes,
+        constants=np.zeros(64, np.uint8),
+        resources={},
+        threads=1,
+    )
+
+
+@pytest.mark.parametrize("notes", [{"containers": 3}, {"containers": [1]}, {"spill_bytes": "x"}, {"abi": None}])
+def test_damaged_notes_are_refused(notes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="damaged"):
-        CpuDriver(
-            image=image.code,
-            symbols=image.symbols,
-            notes=notes,
-            constants=np.zeros(64, np.uint8),
-            resources={},
-            threads=1,
-        )
+        load(notes)
+
+
+def test_code_that_shares_other_memory_is_refused() -> None:
+    newer = rf"version {ABI_VERSION + 1} .* this driver of 1 to {ABI_VERSION}: install a newer dfc-driver-cpu"
+    with pytest.raises(ValueError, match=newer):
+        load({"abi": ABI_VERSION + 1})
+    with pytest.raises(ValueError, match=rf"version 1 .* this driver of {ABI_VERSION}: compile the program again"):
+        load({"abi": 1}, **{CLOSE_ENTRY: 0})
+
+
+def test_older_code_without_queues_still_runs() -> None:
+    load({"abi": 1}).close()
+    load({}).close()
 
 
 def test_faults_belong_to_the_thread_that_called() -> None:
