@@ -88,6 +88,11 @@ def is_view(node: Node) -> bool:
     return _rules(node).movement in VIEWS and not is_alias(node)
 
 
+def repeats_elements(node: Node) -> bool:
+    """Whether a node reads the same element of an operand with fewer elements at many points."""
+    return node.op != PICK and (is_elementwise(node) or _rules(node).movement is Movement.REPEATED)
+
+
 def is_memory_first(node: Node) -> bool:
     """Whether the first operand of a node is read at points of its own, and must be in memory."""
     rules = _rules(node)

@@ -4,17 +4,13 @@ The rule: an inline node is computed inside an item when that alone uses it, at 
 views and generators always. Where several items use it, or one at more points than it has elements (a value of each
 channel that every pixel reads), `cost` compares the work that is repeated with the memory traffic that this saves. It
 gets memory when a user needs it there (gather, pad and reshape operands, captured by a region), when several items use
-it and it follows a product (whose kernel stores it at no cost), unless it is little work to compute it from one value
-behind that product, when it is a scalar that array code uses, when the item has grown to `LIMIT` nodes, or when the
-item runs after a variable was overwritten that the node reads; so does a small slice of a variable then, which would
-otherwise be copied whole. A few operations on indices, such as those of a mask, are repeated by all, and never read
-from memory.
+it and it follows a product (whose kernel stores it at no cost) and is all that this is used for, or is expensive, when
+it is a scalar that array code uses, when the item has grown to `LIMIT` nodes, or when the item runs after a variable
+was overwritten that the node reads; so does a small slice of a variable then, which would otherwise be copied whole. A
+few operations on indices, such as those of a mask, are repeated by all, and never read from memory.
 
 Before: `d = x - m` used by `exp(d)` and `d * y`, in two items; `r = rsqrt(v)` for each of 32 channels.
 After: no memory for `d` (one operation, two loads); memory for `exp(d)` if two items use it, and for `r`.
-
-Before: `x = p + b` behind a product, `0.5 * x` and `tanh(x)`, all of them used by a gradient as well.
-After: memory for `x` and `tanh(x)`; half of `x` is computed again where it is used.
 
 Assumes items from `collect`. Guarantees linear time in nodes and uses.
 """
@@ -29,10 +25,11 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
 from dfc.lower.fuse.indexing import Point
-from dfc.lower.fuse.inline import inputs_at, is_generator, is_table, is_view, needs_memory, weight
+from dfc.lower.fuse.inline import inputs_at, is_generator, is_table, is_view, needs_memory
 from dfc.lower.fuse.items.analyse import starts
 from dfc.lower.fuse.items.collect import Collected, User, is_alias_node
-from dfc.lower.fuse.items.cost import HIDDEN, INDICES, assumed, decision, evaluations, loaded_bytes
+from dfc.lower.fuse.items.cones import NEVER, Cone, cones_of
+from dfc.lower.fuse.items.cost import HIDDEN, INDICES, assumed, decision, evaluations
 from dfc.lower.fuse.items.factors import factors, nodes_to_pass
 from dfc.lower.fuse.items.items import (
     ComputeItem,
@@ -52,20 +49,6 @@ from dfc.lower.storage import Storage
 LIMIT = 200  # nodes in one item
 SMALL = 4  # a part of a variable is at most one of so many
 POINTS = 16  # of one item at which a value is read, that are told apart
-NEVER = 1 << 60
-
-
-@dataclass(slots=True)
-class _Cone:
-    """What computing a node from memory takes, if everything inline below it is absorbed."""
-
-    weight: int = 0
-    loaded: int = 0  # bytes for an element
-    deadline: int = NEVER  # position of the first write to a variable it reads
-    product: bool = False  # it reads a product, whose kernel can compute it on the way
-    of_indices: bool = True  # it reads nothing: a mask, say, which compares indices
-    source: Value | None = None  # the one value, behind a product, that it is little work to compute it from
-    work: int = 0  # weight of that
 
 
 @dataclass(slots=True)
@@ -73,17 +56,18 @@ class _Absorber:
     scope: Scope
     collected: Collected
     writes: dict[Storage, list[int]]
-    cones: dict[Value, _Cone] = field(default_factory=dict[Value, _Cone])
+    inline: set[Value]
+    cones: dict[Value, Cone] = field(default_factory=dict[Value, Cone])
     users: dict[Node, tuple[Item, ...]] = field(default_factory=dict["Node", tuple[Item, ...]])
     sizes: dict[Item, int] = field(default_factory=dict["Item", int])
     forced: set[Value] = field(default_factory=set[Value])
     reads: dict[Value, dict[Item, list[Point]]] = field(default_factory=dict[Value, "dict[Item, list[Point]]"])
 
     def run(self) -> None:
-        for _, node in self.collected.inline:
-            self.cones[node.result] = self._cone(node)
         self._pass_factors()
         self._force()
+        inline = (node for _, node in self.collected.inline)
+        self.cones = cones_of(inline, self.forced, self.collected.users, self._deadline)
         self._read_by_items()
         for position, node in reversed(self.collected.inline):
             if not is_alias_node(node):
@@ -100,46 +84,6 @@ class _Absorber:
 
     def _has_memory(self, value: Value) -> bool:
         return self.scope.view_of(value) is not None
-
-    def _cone(self, node: Node) -> _Cone:
-        cone = _Cone(weight(node))
-        for position, operand in enumerate(node.operands):
-            inner = self.cones.get(operand)
-            if inner is None or needs_memory(node, position):
-                cone.loaded += loaded_bytes(operand, node.result)
-                inner_deadline = self._deadline(operand)
-                cone.of_indices = False
-            else:
-                cone.weight = min(cone.weight + inner.weight, NEVER)
-                cone.loaded = min(cone.loaded + inner.loaded, NEVER)
-                inner_deadline = inner.deadline
-                cone.of_indices = cone.of_indices and inner.of_indices
-            cone.deadline = min(cone.deadline, inner_deadline)
-            reads_product = operand.node is not None and operand.node.op == "matmul"
-            cone.product = cone.product or reads_product or (inner is not None and inner.product)
-        if cone.product:
-            self._trace(node, cone)
-        return cone
-
-    def _trace(self, node: Node, cone: _Cone) -> None:
-        """Finds the source of a node: `x` of `0.5 * x * x` if that is a product with a bias, say. Operands of another
-        shape are broadcast, and stay in a cache."""
-        work, sources = weight(node), set[Value]()
-        for operand in node.operands:
-            inner = self.cones.get(operand)
-            if inner is None and operand.node is not None and operand.node.op == "matmul":
-                return
-            if inner is not None and inner.source is not None:
-                work += inner.work
-                sources.add(inner.source)
-            elif operand.tensor.shape == node.result.tensor.shape and not self._is_constant(operand):
-                sources.add(operand)
-        if len(sources) == 1 and work <= HIDDEN and not is_view(node):
-            cone.source, cone.work = sources.pop(), work
-
-    def _is_constant(self, value: Value) -> bool:
-        inner = self.cones.get(value)
-        return inner is not None and inner.of_indices
 
     def _deadline(self, value: Value) -> int:
         """When the memory that a value names is overwritten for the first time after it was read."""
@@ -167,17 +111,17 @@ class _Absorber:
         read = factors(item, self._has_memory, self.collected.passed)
         for factor, operand in zip(read, item.node.operands, strict=True):
             value = base_of(factor.value)
-            if value in self.cones:
+            if value in self.inline:
                 generated = value.node is not None and is_generator(value.node)
                 self.forced.add(base_of(operand) if generated else value)
 
     def _force_base(self, value: Value, itself: bool) -> None:
         value = base_of(value) if itself else self._below_views(value)
-        if value in self.cones and (itself or value.node is None or not is_generator(value.node)):
+        if value in self.inline and (itself or value.node is None or not is_generator(value.node)):
             self.forced.add(value)
 
     def _below_views(self, value: Value) -> Value:
-        while value.node is not None and value in self.cones and is_view(value.node):
+        while value.node is not None and value in self.inline and is_view(value.node):
             value = value.node.operands[0]
         return base_of(value)
 
@@ -220,7 +164,7 @@ class _Absorber:
             return False
         return self._repeats(node, cone, items)
 
-    def _repeats(self, node: Node, cone: _Cone, items: tuple[Item, ...]) -> bool:
+    def _repeats(self, node: Node, cone: Cone, items: tuple[Item, ...]) -> bool:
         """Whether these items compute the value of a node themselves: at no more points than it has elements if it is
         one item, else if that costs less than memory."""
         value = node.result
@@ -231,11 +175,10 @@ class _Absorber:
             once = assumed(product(value.tensor.shape))
             if cone.weight <= HIDDEN or evaluations(items[0], reads.get(items[0], ())) <= once:
                 return True
-        elif not value.tensor.shape:
+        elif cone.is_stored_by_product or not value.tensor.shape:
             return False
-        elif cone.product:
-            return cone.source is not None
-        decided = decision(value, cone.weight, cone.loaded, {item: reads.get(item, ()) for item in items})
+        work = (cone.weight, cone.loaded) if len(items) == 1 else (cone.several_weight, cone.several_loaded)
+        decided = decision(value, *work, {item: reads.get(item, ()) for item in items})
         self.collected.decisions[value] = decided
         return not decided.keeps
 
@@ -248,7 +191,7 @@ class _Absorber:
     def _read(self, item: Item, leaves: Iterable[tuple[Value, Point | None]]) -> None:
         """Notes that an item computes from values, read at points."""
         for value, point in leaves:
-            if point is not None and value in self.cones:
+            if point is not None and value in self.inline:
                 points = self.reads.setdefault(value, {}).setdefault(item, [])
                 if point not in points and len(points) < POINTS:
                     points.append(point)
@@ -304,7 +247,8 @@ class _Absorber:
 
 def materialise(scope: Scope, collected: Collected) -> None:
     """Adds a `ComputeItem` for every inline node that gets memory, and numbers all items."""
-    _Absorber(scope, collected, write_positions(collected.items)).run()
+    inline = {node.result for _, node in collected.inline}
+    _Absorber(scope, collected, write_positions(collected.items), inline).run()
 
 
 def write_positions(items: Iterable[Item]) -> dict[Storage, list[int]]:
