@@ -88,6 +88,11 @@ def is_view(node: Node) -> bool:
     return _rules(node).movement in VIEWS and not is_alias(node)
 
 
+def is_product(value: Value) -> bool:
+    """Whether a value is what the kernel of a product computes."""
+    return value.node is not None and value.node.op == "matmul"
+
+
 def repeats_elements(node: Node) -> bool:
     """Whether a node reads the same element of an operand with fewer elements at many points."""
     return node.op != PICK and (is_elementwise(node) or _rules(node).movement is Movement.REPEATED)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sized
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
-from dfc.lower.fuse.inline import needs_memory, repeats_elements, weight
+from dfc.lower.fuse.inline import is_product, needs_memory, repeats_elements, weight
 from dfc.lower.fuse.items.cost import HIDDEN, assumed, loaded_bytes
 
 NEVER = 1 << 60
@@ -59,9 +59,8 @@ def cones_of(
                 _load(cone, loaded_bytes(operand, node.result), deadline(operand))
             else:
                 _absorb(cone, inner, node, operand)
-            is_product = operand.node is not None and operand.node.op == "matmul"
-            cone.follows = cone.follows or is_product or (inner is not None and inner.follows)
-            replaces = is_product if inner is None else inner.replaces
+            cone.follows = cone.follows or is_product(operand) or (inner is not None and inner.follows)
+            replaces = is_product(operand) if inner is None else inner.replaces
             cone.replaces = cone.replaces or (replaces and len(users[operand]) == 1)
         cones[node.result] = cone
     return cones

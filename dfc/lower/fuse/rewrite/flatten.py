@@ -20,7 +20,7 @@ from itertools import dropwhile
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
-from dfc.lower.fuse.inline import is_alias, is_elementwise, is_reshape
+from dfc.lower.fuse.inline import is_alias, is_elementwise, is_product, is_reshape
 from dfc.ops.attributes import ReduceAttributes, ShapeAttributes
 from dfc.transforms.scalar.dce import dce_block
 
@@ -96,7 +96,7 @@ class _Flatten(Pass):
         return _reshape(site, folded.result, kind.shape).results if attributes.keep_dims else folded.results
 
     def _follows(self, value: Value) -> bool:
-        return value in self.flat or (value.node is not None and value.node.op == "matmul")
+        return value in self.flat or is_product(value)
 
     def _source(self, value: Value, shape: Shape) -> Value | None:
         """What a reshape to the shape was made from, if that follows a product."""
@@ -119,7 +119,7 @@ class _Flatten(Pass):
             return None
         if node is not None and is_reshape(node) and node.operands[0].tensor.shape == flat_shape:
             return node.operands[0]
-        if node is None or node.op in ("read", "matmul"):
+        if node is None or node.op == "read" or is_product(value):
             return _reshape(site, value, flat_shape).result
         return None
 
