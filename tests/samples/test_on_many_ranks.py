@@ -101,8 +101,10 @@ def test_workers_share_out_tables_and_examples(name: str) -> None:
 
 
 def test_every_sample_is_here() -> None:
-    """Or it is one that is refused; and what has no entry in blocks says why."""
-    files = {path.stem: path for path in SAMPLES.rglob("*.dfg") if path.stem != "helpers"}
+    """Or it is refused; and what has no entry in blocks says why. Those of the zoo run on ranks in the tests
+    of `dfc bench cnn`."""
+    paths = (path for path in SAMPLES.rglob("*.dfg") if path.stem != "helpers" and path.parent.name != "zoo")
+    files = {path.stem: path for path in paths}
     assert files.keys() == {*ALL, *NOT_YET, *ON_ONE_RANK, *MISTAKEN}
     assert {*ALL} - {*SPLIT} == {*UNSPLIT}
     for name, reason in {**NOT_YET, **MISTAKEN}.items():

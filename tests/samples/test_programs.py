@@ -26,6 +26,7 @@ TESTS = {
     "03_lstm_language_model": 0,
     "04_transformer_encoder": 1,
     "06_newton_and_power": 2,
+    "07_input_pipeline": 0,
     "08_heat_equation": 1,
     "convnet": 1,
     "digits": 1,

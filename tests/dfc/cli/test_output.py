@@ -155,6 +155,8 @@ def here(tmp_path: Path, bundles: dict[str, bytes], monkeypatch: pytest.MonkeyPa
 BAD = f"bad{NAME}.dfg"
 FEED = ("--feed", "feed_x=x.npy")
 LINES: dict[str, list[tuple[object, ...]]] = {
+    "bench": [("cnn", "--model", NAME), ("cnn", "--data_dir", NAME), ("cnn", "--ps_hosts", NAME), ("cnn", f"--{NAME}"),
+              ("cnn", "--model", "alexnet", "--variable_update", NAME), (NAME,), ()],
     "check": [(), (NAME,), *[(f, "--format", form) for f in (BAD, f"{NAME}.dfg", f"{NAME}.deploy")
                     for form in ("text", "json", "sarif", "github")], (f"{NAME}.dfg", "--shapes"),
               ("line.dfg", "--set", NAME), ("line.dfg", "--format", NAME), (f"--{NAME}",)],
