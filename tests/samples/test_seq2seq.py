@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import dfc
 import dfc_runtime
+from dfc.driver import api
+from dfc.ir.options import CompileOptions
+from dfc.syntax.reader.reading import read_source
 from tests.support.corpus import ROOT
 
 BATCH, END, BEGIN = 64, 7, 8
@@ -60,7 +62,9 @@ def doubled(model: dfc_runtime.Module) -> State:
 
 @pytest.fixture(scope="module")
 def bundle() -> bytes:
-    return dfc.compile(ROOT / "samples" / "seq2seq.dfg").to_bytes()
+    source = read_source(ROOT / "samples" / "seq2seq.dfg")
+    assert api.check(source, {}) == []
+    return api.compile_source(source, CompileOptions()).to_bytes()
 
 
 def test_a_padded_batch_has_the_loss_of_its_numbers_and_is_learnt(bundle: bytes) -> None:
