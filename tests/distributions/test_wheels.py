@@ -16,7 +16,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_target_cuda.target import SIMULATOR
-from tests.support.empty_environment import ROOT, RUN_SIDE, Environment, build_wheel
+from tests.support.empty_environment import ROOT, Environment, build_wheel, run_side_wheels
 
 PROGRAM = """dfg 1
 
@@ -43,10 +43,9 @@ print(json.dumps([losses, [name for name in {COMPILER!r} if find_spec(name)], df
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def wheels() -> dict[str, Path]:
     """The wheel of each distribution of the run side."""
-    into = tmp_path_factory.mktemp("wheels")
-    return {name: build_wheel(folder, into) for name, folder in RUN_SIDE.items()}
+    return run_side_wheels()
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ pip, which then finds the links, and fails where a distribution requires anythin
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -72,6 +73,20 @@ class Environment:
         done = subprocess.run(words, cwd=folder, env=self.variables(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+
+def run_side_wheels() -> dict[str, Path]:
+    """The wheel of each distribution of the run side, built once for all processes of a run of the tests."""
+    folder = Path(os.environ["DFC_CACHE"]) / "wheels"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return {name: _built(project, folder / name) for name, project in RUN_SIDE.items()}
+
+
+def _built(project: Path, into: Path) -> Path:
+    into.mkdir(exist_ok=True)
+    return next(into.glob("*.whl"), None) or build_wheel(project, into)
 
 
 def build_wheel(folder: Path, into: Path) -> Path:

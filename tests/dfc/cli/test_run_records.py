@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dfc.driver import api
 from tests.support.command_line import Command
 from tests.support.record_files import write_records
 
@@ -23,14 +24,20 @@ entry step() -> (first: i64, seen: i64) {
   return first, seen
 }
 """
-RUN = ("run", "read/program.dfg", "step", "--json")
+RUN = ("run", "read/program.bundle", "step", "--json")
+
+
+@pytest.fixture(scope="module")
+def bundle() -> bytes:
+    return api.compile(text=PROGRAM).to_bytes()
 
 
 @pytest.fixture
-def program(folder: Path) -> Path:
-    """A program in a folder of its own, with its records."""
+def program(folder: Path, bundle: bytes) -> Path:
+    """A program in a folder of its own, with its bundle and its records."""
     (folder / "read" / "data").mkdir(parents=True)
     (folder / "read" / "program.dfg").write_text(PROGRAM)
+    (folder / "read" / "program.bundle").write_bytes(bundle)
     write_records(folder / "read" / "data" / "a.rec", [bytes([number]) for number in range(1, 8)])
     write_records(folder / "other.rec", [b"\x63"])
     return folder
@@ -38,7 +45,9 @@ def program(folder: Path) -> Path:
 
 @pytest.mark.usefixtures("program")
 def test_patterns_are_relative_to_the_program_and_those_of_the_command_to_where_it_runs(dfc: Command) -> None:
-    assert json.loads(dfc(*RUN).out)["results"]["first"] in range(1, 8)
+    for form in ("dfg", "bundle"):
+        ended = dfc("run", f"read/program.{form}", "step", "--json")
+        assert json.loads(ended.out)["results"]["first"] in range(1, 8)
     assert json.loads(dfc(*RUN, "--data", "files=*.rec").out)["results"]["first"] == 0x63
     ended = dfc(*RUN, "--data", "file=*.rec")
     assert (ended.code, "the program has no reader file; did you mean files?" in ended.err) == (2, True)
