@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 
 import dfc
-from dfc.driver import api
-from dfc.syntax.reader.reading import read_source
 from dfc_runtime.records.example import encode_example
 from tests.support.pipelines import drained
 from tests.support.record_files import write_records
@@ -39,10 +37,6 @@ def trained(text: str, folder: Path) -> tuple[list[float], dict[str, np.ndarray]
     model = dfc.loads(bundle, threads=1, data={"files": folder / "train-*.rec"})
     losses = [step.loss for step in drained(lambda: model.train(rate=0.1))]
     return losses, {name: np.array(model.state[name]) for name in ("net.w", "net.b", "broken", "files")}
-
-
-def test_the_pipeline_compiles_without_a_remark() -> None:
-    assert api.check(read_source(PROGRAM), {}) == []
 
 
 def test_the_pipeline_trains_on_files_of_records_until_their_end(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ TESTS = {
 }
 COMPILED = list(TESTS)
 TOO_LARGE = ["05_sharded_embedding"]  # ten million words: compiled here, loaded on many machines
-ELSEWHERE = {"figures", "zoo", "07_input_pipeline", "seq2seq"}
+ELSEWHERE = {"figures", "zoo", "seq2seq"}
 """Folders and programs with tests of their own."""
 BEYOND = [
     path

@@ -3,7 +3,7 @@
 LLVM takes a third of the whole suite's time, most of it to choose instructions and registers. Here it does so at its
 lowest level, and as a rule without the passes before it, which would take as long. The text that it gets is the same,
 and no level may change a bit of what floating-point instructions compute; code is larger and slower. Tests of the
-machine code itself, of products and windows without another reference, of `bench`, of the samples, and all processes
+machine code itself, of products and windows without another reference, of `bench`, of most samples, and all processes
 that tests start have that of the product; the gate runs the rest with it too (`tests.gate.sweeps`).
 """
 
