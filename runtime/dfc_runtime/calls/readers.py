@@ -114,6 +114,7 @@ class _Reader:
         if not self._lock.acquire(blocking=False):
             return
         try:
+            self.block.empty()
             if self._opened is not None:
                 self._opened[0].close()
             self._opened = None
@@ -142,13 +143,23 @@ class _Reader:
     def _paths(self) -> list[str]:
         """The files that the pattern names, in the order of the bytes of their names."""
         pattern = os.path.join(glob.escape(self._folder), self._pattern)
+        alone = os.path.join(self._folder, self._pattern)
+        if os.path.isfile(alone):  # also of a name with brackets, which would stand for one of the letters in them
+            return [alone]
         paths = [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
         if not paths:
-            where = in_one_line(os.path.abspath(self._folder))
-            text = f"no file is called {in_one_line(self._pattern)} in {where}: the reader {shown(self.name)} has none"
-            helps = f"write some with dfc data make, or name others: --data {self.name}=GLOB"
-            raise FileError(f"{text}\n  {helps}", code="E0909", spans=[self._site.location])
+            raise self._no_files(is_folder=os.path.isdir(alone or os.curdir))
         return sorted(paths, key=os.fsencode)
+
+    def _no_files(self, *, is_folder: bool) -> FileError:
+        where, reader, pattern = in_one_line(os.path.abspath(self._folder)), shown(self.name), in_one_line(self._pattern)
+        if is_folder:
+            text = f"{pattern or where} is a folder, and the reader {reader} wants files"
+            helps = f"name them: --data '{self.name}={os.path.join(pattern, '*.rec')}'"
+        else:
+            text = f"no file is called {pattern} in {where}: the reader {reader} has none"
+            helps = f"write some with dfc data make, or name others: --data {self.name}=GLOB"
+        return FileError(f"{text}\n  {helps}", code="E0909", spans=[self._site.location])
 
     def _find(self, files: RecordFiles, stream: RecordStream, position: int) -> tuple[int, int]:
         """The number of the record at a position, and the position behind it. If the block has another one, it is
@@ -176,13 +187,15 @@ class _Reader:
     def _fill(self, files: RecordFiles, numbers: Numbers, positions: Numbers, following: Numbers) -> None:
         """Reads neighbours at once; what lies apart is left in the files, where code finds it as fast."""
         columns = {"position": positions, "following": following, "number": numbers}
-        if np.count_nonzero(np.diff(numbers) != 1) * FEWEST_NEIGHBOURS > len(numbers):
-            descriptors, offsets, lengths = files.descriptors(numbers)
-            self.block.fill(None, **columns, length=lengths, descriptor=descriptors, offset=offsets)
-            return
+        lie_apart = np.count_nonzero(np.diff(numbers) != 1) * FEWEST_NEIGHBOURS > len(numbers)
         try:
+            if lie_apart:
+                descriptors, offsets, lengths = files.descriptors(numbers)
+                some = {name: column[: len(lengths)] for name, column in columns.items()}
+                self.block.fill(None, **some, length=lengths, descriptor=descriptors, offset=offsets)
+                return
             frames = files.unchecked(numbers)
-        except RecordError:  # a file has changed: the error comes at the turn of a record that is not there
+        except (FileError, RecordError):  # a file has changed: the error comes at the turn of a record that is not there
             self.block.fill(None, **columns, length=files.locate(numbers)[2])
             return
         self.block.fill(frames.data, **columns, length=frames.lengths, address=frames.starts + frames.data.ctypes.data)

@@ -3,9 +3,10 @@
 A block is a header and a table with a row for each record: the position of the stream it comes at, the one behind it,
 and where its frame is: in memory, or in a file that is open. Native code takes a row whose position is the one it asks
 for, compares the frame, and asks the run side where there is no such row or something is wrong with it: so a block that
-is old, or that nobody filled, is never wrong, and neither is a file that is closed or has changed.
-Assumes that those who take from one block do so one at a time. Guarantees that bytes and rows stay where they are
-while the block is there.
+is old, or that nobody filled, is never wrong, and neither is a file that has changed.
+Assumes that those who take from one block do so one at a time, and that files are open until a block is filled anew or
+empty: what is in another file of the same number may be a record too. Guarantees that bytes and rows stay where they
+are while the block is there.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class BlockHeader(ctypes.Structure):
 
 class Row(ctypes.Structure):
     """One record. `address` is that of its bytes, with its frame around them; without one (0) the frame is at `offset`
-    of the file `descriptor`."""
+    of the file `descriptor`, of which there is none below 0."""
 
     _fields_ = (
         ("position", ctypes.c_int64),
@@ -67,12 +68,17 @@ class RecordBlock:
         some = columns["position"]
         assert isinstance(some, np.ndarray), "a column with a number for each record"
         rows = np.zeros((len(some), len(COLUMNS)), np.int64)
+        rows[:, COLUMNS.index("descriptor")] = -1
         for name, values in columns.items():
             rows[:, COLUMNS.index(name)] = values
         header = self._header
-        header.count = 0
+        self.empty()
         self._kept = rows, data
         header.rows, header.next, header.count = rows.ctypes.data, 0, len(rows)
+
+    def empty(self) -> None:
+        """Has no rows any more."""
+        self._header.count = 0
 
     def next(self, position: int) -> tuple[int, int] | None:
         """The number of the record at this position and the position behind it, if it comes next."""

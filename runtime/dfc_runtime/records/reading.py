@@ -122,9 +122,14 @@ class RecordFiles:
         return self._frames(files, offsets, lengths)
 
     def descriptors(self, numbers: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Where each frame is: an open file, and its offset there; and the length of the record. A descriptor is that
-        of another file, or of none, once more than `MOST_OPEN` were used or these are closed: frames say so."""
+        """Where each frame is: an open file, and its offset there; and the length of the record. They are of the first
+        records only where all are in more than `MOST_OPEN` files. Descriptors are good until records of other files
+        are asked for, or these files are closed: the number is that of another file then, or of none."""
         files, offsets, lengths = self.locate(numbers)
+        first_uses = np.sort(np.unique(files, return_index=True)[1])
+        if len(first_uses) > MOST_OPEN:
+            count = int(first_uses[MOST_OPEN])
+            files, offsets, lengths = files[:count], offsets[:count], lengths[:count]
         opened: Numbers = np.zeros(len(self.indices), np.int64)
         present: list[int] = np.unique(files).tolist()
         for file in present:
@@ -160,9 +165,10 @@ class RecordFiles:
                 raise self._changed(file) from None
 
     def _source(self, file: int) -> FileSource:
-        """An open file; the one that was opened first is closed where there are too many."""
-        source = self._open.get(file)
+        """An open file; the one that was not used for longest is closed where there are too many."""
+        source = self._open.pop(file, None)
         if source is not None:
+            self._open[file] = source  # behind the others
             return source
         if len(self._open) >= MOST_OPEN:
             self._open.pop(next(iter(self._open))).close()

@@ -13,6 +13,7 @@ from dfc_runtime.calls import readers
 from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.errors import FeedError, FileError, LimitError, RecordError, RunError
 from dfc_runtime.module import Module
+from dfc_runtime.records import reading
 from dfc_runtime.records.example import encode_example
 from dfc_runtime.records.stream import RecordStream
 from tests.support.pipelines import compiled, drained
@@ -102,6 +103,17 @@ def test_parts_have_every_record_once_in_each_pass(folder: Path) -> None:
     assert shares == [whole[part::2] for part in range(2)]
 
 
+def test_records_come_from_their_own_files_if_more_are_read_than_are_open_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MOST_OPEN", 2)
+    for file in range(6):  # alike, so that each would be taken for a record of any other
+        write_records(tmp_path / f"part-{file}.rec", [bytes([file, record]) for record in range(4)])
+    got = [tuple(each) for each in read(program(tmp_path, READ, ', passes = 2, shuffle = "records"'))]
+    order = RecordStream((4,) * 6, "records").elements(np.arange(48)).tolist()
+    assert got == [divmod(number, 4) for number in order]
+
+
 def test_a_reader_goes_on_where_its_position_says(folder: Path) -> None:
     model = program(folder, READ, ', passes = 2, shuffle = "records"')
     whole = read(model)
@@ -187,6 +199,24 @@ def test_files_that_are_not_there_or_hold_nothing_are_one_line(tmp_path: Path) -
     with pytest.raises(RecordError, match=r"part-0\.rec") as caught:
         model.next()
     assert caught.value.code == "E0916"
+
+
+def test_a_name_with_brackets_is_that_of_a_file_if_there_is_one(tmp_path: Path) -> None:
+    write_records(tmp_path / "part-[1].rec", RECORDS[:2])
+    write_records(tmp_path / "part-1.rec", RECORDS[2:5])
+    assert read(program(tmp_path, READ, files=tmp_path / "part-[1].rec")) == RECORDS[:2]
+    (tmp_path / "part-[1].rec").unlink()
+    assert read(program(tmp_path, READ, files=tmp_path / "part-[1].rec")) == RECORDS[2:5]
+
+
+def test_a_folder_is_no_file_of_records(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "sub").mkdir()
+    monkeypatch.chdir(folder)
+    for pattern, place, remedy in (("sub", "sub", "sub/*.rec"), ("", str(folder), "*.rec")):
+        with pytest.raises(FileError) as caught:
+            program(folder, READ, files=pattern).next()
+        assert f"{place} is a folder, and the reader files wants files" in str(caught.value)
+        assert f"--data 'files={remedy}'" in str(caught.value)
 
 
 def examples() -> Iterator[tuple[bytes, int, np.ndarray]]:
