@@ -15,6 +15,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.calls.memory import check_limit, memory_limit
 from dfc_runtime.errors import FileError
 from dfc_runtime.records.example import decode_example
 from dfc_runtime.records.reading import RecordFiles
@@ -24,7 +25,8 @@ MIDDLE = np.float32(127.5)
 
 
 def synthetic(batch: int, image: int, classes: int, seed: int = 0) -> Iterator[Batch]:
-    """The same batch over and over: normally distributed pixels, labels by chance."""
+    """The same batch over and over: normally distributed pixels, labels by chance. `LimitError` if it is too large."""
+    _check_memory(batch, image)
     rng = np.random.default_rng(seed)
     pixels = rng.standard_normal((batch, image, image, 3), dtype=np.float32)
     labels = rng.integers(0, classes, batch).astype(np.int32)
@@ -34,7 +36,8 @@ def synthetic(batch: int, image: int, classes: int, seed: int = 0) -> Iterator[B
 
 def of_files(folder: str, batch: int, image: int, classes: int, first: int = 0) -> Iterator[Batch]:
     """Batches of the records of all files `*.rec` and `*.tfrecord` in a folder, from record `first` on, over and over.
-    `FileError` if there are none, or one is no image of this size."""
+    `FileError` if there are none, `UsageError` if one is no image of this size, `LimitError` for batches too large."""
+    _check_memory(batch, image)
     paths = sorted(path for path in Path(folder).glob("*") if path.suffix in (".rec", ".tfrecord"))
     if not paths:
         remedy = "make some with `dfc data make`, or leave --data_dir out: the images are made up then"
@@ -56,6 +59,11 @@ def of_files(folder: str, batch: int, image: int, classes: int, first: int = 0) 
             yield current
 
 
+def _check_memory(batch: int, image: int) -> None:
+    size = batch * image * image * 3 * np.dtype(np.float32).itemsize
+    check_limit(f"a batch of {batch:,} images", size, memory_limit())
+
+
 def _batch(records: RecordFiles, numbers: NDArray[np.int64], image: int, classes: int) -> Batch:
     size, pixels, labels = 3 * image * image, list[NDArray[np.uint8]](), list[int]()
     for number in numbers:
@@ -64,6 +72,8 @@ def _batch(records: RecordFiles, numbers: NDArray[np.int64], image: int, classes
         bytes_, label = example.get("image"), example.get("label")
         if not isinstance(bytes_, list) or label is None or isinstance(label, list) or len(bytes_) * len(label) != 1:
             raise click.UsageError(f"record {number} of --data_dir has no one `image` of bytes and one `label`")
+        if label.dtype != np.int64:
+            raise click.UsageError(f"record {number} of --data_dir has a label of floats; whole numbers are wanted")
         if len(bytes_[0]) != size:
             text = f"record {number} of --data_dir has an image of {len(bytes_[0])} bytes, and {image} x {image} pixels"
             raise click.UsageError(f"{text} of 3 bytes are {size}; images are not decoded here")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import click
 
-from dfc.cli.networks.jobs import Jobs
+from dfc.cli.networks.jobs import HERE, Jobs, name_of
 from dfc_runtime.errors import UnsupportedError
 
 MODES = ("parameter_server", "replicated", "distributed_replicated", "independent")
@@ -30,9 +30,11 @@ def check(mode: str, jobs: Jobs, local_device: str | None) -> None:
         raise click.UsageError(f"--variable_update {mode} has no parameter servers: leave --ps_hosts out")
     if mode == "parameter_server" and jobs.devices > 1 and not jobs.servers:
         text = f"--variable_update parameter_server on {jobs.devices} devices needs somewhere for the variables"
-        raise click.UsageError(f"{text}: add --ps_hosts {jobs.workers[0].partition(':')[0]}")
+        workers = f" --worker_hosts {HERE}" if jobs.workers == (HERE,) else ""  # servers want them to be named
+        raise click.UsageError(f"{text}: add --ps_hosts {name_of(jobs.workers[0])}{workers}")
     if jobs.servers and not jobs.workers:
-        raise click.UsageError("--ps_hosts without --worker_hosts: nobody would compute")
+        text = f"nobody would compute: add --worker_hosts {name_of(jobs.servers[0])}"
+        raise click.UsageError(f"--ps_hosts without --worker_hosts: {text}")
     if local_device == "gpu" and not jobs.gpus:
         raise click.UsageError("--local_parameter_device gpu, and --num_gpus is 0")
     if local_device == "gpu" and jobs.servers:

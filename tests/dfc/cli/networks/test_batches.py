@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 
 from dfc.cli.networks.batches import of_files, synthetic
-from dfc_runtime.errors import FileError
+from dfc_runtime.errors import FileError, LimitError
+from dfc_runtime.records.example import encode_example
 from tests.support.command_line import Command, command
+from tests.support.record_files import write_records
 
 SIDE = 3
 
@@ -30,6 +33,12 @@ def images(tmp_path: Path, dfc: Command) -> tuple[Path, np.ndarray, np.ndarray]:
         np.savez(tmp_path / f"{name}.npz", image=pixels[part], label=labels[part])
         assert dfc("data", "make", tmp_path / f"{name}.rec", "--from", tmp_path / f"{name}.npz").code == 0
     return tmp_path, pixels, labels
+
+
+@pytest.mark.parametrize("make", [synthetic, lambda *sizes: of_files("", *sizes)])
+def test_a_batch_without_room_in_memory_is_one_line(make: Callable[[int, int, int], Iterator[object]]) -> None:
+    with pytest.raises(LimitError, match=r"a batch of 99,999,999,999,999 images needs .* more than the limit of"):
+        next(make(99_999_999_999_999, 224, 1000))
 
 
 def test_made_up_batches_are_the_same_each_time_and_depend_on_the_seed() -> None:
@@ -65,6 +74,13 @@ def test_records_without_images_are_named(tmp_path: Path, dfc: Command) -> None:
     assert dfc("data", "make", tmp_path / "x.rec", "--synthetic", "other=f32", "--count", 2).code == 0
     with pytest.raises(click.UsageError, match="record 0 of --data_dir has no one `image`"):
         next(of_files(str(tmp_path), 2, SIDE, 10))
+
+
+def test_a_label_is_a_whole_number(tmp_path: Path) -> None:
+    image = np.zeros(27, np.uint8).tobytes()
+    write_records(tmp_path / "a.rec", [encode_example({"image": image, "label": np.array([np.nan], np.float32)})])
+    with pytest.raises(click.UsageError, match="record 0 of --data_dir has a label of floats"):
+        next(of_files(str(tmp_path), 1, SIDE, 10))
 
 
 def test_a_folder_without_records_is_named(tmp_path: Path) -> None:

@@ -46,7 +46,9 @@ def test_programs_that_share_nothing_have_no_deployment(mode: str, jobs: Jobs) -
         ("replicated", SPREAD, None, "leave --ps_hosts out"),
         ("independent", SPREAD, None, "leave --ps_hosts out"),
         ("parameter_server", Jobs((), ("a:1", "b:1"), 0), None, "add --ps_hosts a$"),
-        ("parameter_server", Jobs(("a",), (), 0), None, "nobody would compute"),
+        ("parameter_server", Jobs((), ("[::1]:1", "b:1"), 0), None, r"add --ps_hosts \[::1\]$"),
+        ("parameter_server", Jobs((), ("localhost",), 3), None, "add --ps_hosts localhost --worker_hosts localhost$"),
+        ("parameter_server", Jobs(("a:1",), (), 0), None, "nobody would compute: add --worker_hosts a$"),
         ("parameter_server", ONE, "gpu", "--num_gpus is 0"),
     ],
 )
