@@ -148,15 +148,17 @@ def _count(context: Context, queue: QueueValue, argument: Argument) -> Dim:
     name, form = queue.variable.short_name, queue.form
     reason = f"`{name}` can give {form.most_at_once} elements at once"
     if require(context, dim(form.most_at_once), ">=", count, reason, argument.span) is False:
-        room = f"it has room for {form.capacity}"
+        room, helps = f"it has room for {form.capacity}", ()
         if form.bounds:
             needed = len(form.bounds) * (count - 1) + 1
-            room += f"; {len(form.bounds)} buckets need room for {needed} until one has {count} for certain"
+            buckets = "1 bucket needs" if len(form.bounds) == 1 else f"{len(form.bounds)} buckets need"
+            room += f"; {buckets} room for {needed} until one has {count} for certain"
+            helps = (f"declare it with `capacity = {needed}` or more",)
         elif form.is_reordered:
             room += f", and takes only while {form.window} are ready"
         secondary = [(queue.variable.span, room)]
         title = f"`{name}` never has {count} elements to take at once"
-        raise mistake("E0702", title, argument.span, "this would wait for ever", secondary=secondary)
+        raise mistake("E0702", title, argument.span, "this would wait for ever", secondary=secondary, helps=helps)
     return count
 
 

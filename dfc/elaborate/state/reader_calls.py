@@ -121,15 +121,15 @@ def make_example(context: Context, arguments: Arguments, span: Span, expected: E
     """`parse_example(record, (image = string, label = i64))`"""
     del expected
     record = _string(context, arguments["record"], PARSE)
-    names, asked = _fields(context, arguments["fields"])
-    types = tuple(LOCATION if each is None else each for each in asked)
-    kinds = tuple(STRING if each is None else "numbers" for each in asked)
+    names, requested = _fields(context, arguments["fields"])
+    types = tuple(LOCATION if each is None else each for each in requested)
+    kinds = tuple(STRING if each is None else "numbers" for each in requested)
     attributes = ExampleAttributes(record.reader, names, kinds, types)
     spans = OperationSpans(PARSE, span, (arguments["record"].span,) * 2)
     values = _append(context, PARSE, (record.bytes, record.location), attributes, spans).results[:-1]
     items = [
         StringValue(record.bytes, value, record.reader) if type_ is None else Tensor(value)
-        for type_, value in zip(asked, values, strict=True)
+        for type_, value in zip(requested, values, strict=True)
     ]
     return TupleValue(tuple(items), names)
 
@@ -139,7 +139,7 @@ def _fields(context: Context, argument: Argument) -> tuple[tuple[str, ...], list
     entity = value_of(context, argument)
     if isinstance(entity, Unknown):
         raise Abandoned
-    if not isinstance(entity, TupleValue) or not entity.items or not all(entity.names):
+    if not isinstance(entity, TupleValue) or not entity.names or not all(entity.names):
         helps = ("write `parse_example(record, (image = string, label = i64))`",)
         raise mistake("E0316", f"`{PARSE}` takes names with types", argument.span, describe(entity), helps=helps)
     return entity.names, [

@@ -96,6 +96,8 @@ def test_a_take_that_no_bucket_is_certain_to_have_is_refused() -> None:
     assert codes(QUEUE + FEED + STEP.format(line=line.format(5))) == []
     shown = messages(QUEUE + FEED + STEP.format(line=line.format(6)))
     assert "it has room for 9; 2 buckets need room for 11 until one has 6 for certain" in shown
+    assert "declare it with `capacity = 11` or more" in shown
+    assert codes(QUEUE.replace("capacity = 9", "capacity = 11") + FEED + STEP.format(line=line.format(6))) == []
 
 
 def test_a_list_fills_a_field_that_varies() -> None:

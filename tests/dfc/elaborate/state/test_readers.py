@@ -100,6 +100,7 @@ USES = {
     "let record = files.next() let fields = parse_example(record, (a = f64))": "E0302",
     "let record = files.next() let fields = parse_example(record, (a = 3))": "E0316",
     "let record = files.next() let fields = parse_example(record, 3)": "E0316",
+    "let record = files.next() let fields = parse_example(record, (i64, string))": "E0316",
     "let x = parse_example(3, (a = i64))": "E0316",
     "let record = files.next() let x = decode_raw(record, bool)": "E0315",
     "let record = files.next() let x = decode_raw(record, string)": "E0315",
