@@ -152,7 +152,11 @@ class _Reader:
         return sorted(paths, key=os.fsencode)
 
     def _no_files(self, *, is_folder: bool) -> FileError:
-        where, reader, pattern = in_one_line(os.path.abspath(self._folder)), shown(self.name), in_one_line(self._pattern)
+        where, reader, pattern = (
+            in_one_line(os.path.abspath(self._folder)),
+            shown(self.name),
+            in_one_line(self._pattern),
+        )
         if is_folder:
             text = f"{pattern or where} is a folder, and the reader {reader} wants files"
             helps = f"name them: --data '{self.name}={os.path.join(pattern, '*.rec')}'"
@@ -195,7 +199,7 @@ class _Reader:
                 self.block.fill(None, **some, length=lengths, descriptor=descriptors, offset=offsets)
                 return
             frames = files.unchecked(numbers)
-        except (FileError, RecordError):  # a file has changed: the error comes at the turn of a record that is not there
+        except (FileError, RecordError):  # a file has changed, which is said at the turn of a record
             self.block.fill(None, **columns, length=files.locate(numbers)[2])
             return
         self.block.fill(frames.data, **columns, length=frames.lengths, address=frames.starts + frames.data.ctypes.data)
@@ -257,7 +261,10 @@ _WORDS = {"bytes": "strings", "float": "floats", "int64": "whole numbers", "": "
 
 def _other(reader: _Reader, number: int, name: str, expected: str, data: bytes) -> RecordError:
     where, file, record = reader.described(number)
-    layouts = example.layouts(data)
+    try:
+        layouts = example.layouts(data)
+    except WireError as problem:  # in what was not asked for
+        return example.no_example(problem, where, file, record)
     layout = layouts.get(name)
     if layout is None:
         there = ", ".join(map(shown, sorted(layouts))) or "none"
@@ -269,7 +276,8 @@ def _other(reader: _Reader, number: int, name: str, expected: str, data: bytes) 
 
 def _uneven(reader: _Reader, number: int, there: str, name: str, expected: str) -> RecordError:
     where, file, record = reader.described(number)
-    text = f"the feature {shown(name)} of {where} has {there}, and {expected} is wanted"
+    verb = "is" if expected in ("1", "one") else "are"
+    text = f"the feature {shown(name)} of {where} has {there}, and {expected} {verb} wanted"
     return RecordError(text, code="E0915", file=file, record=record)
 
 

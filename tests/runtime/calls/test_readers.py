@@ -241,12 +241,13 @@ def test_features_of_examples_are_strings_and_numbers(tmp_path: Path) -> None:
 GOOD = {"image": b"1234", "label": np.array([1]), "weights": np.zeros(4, np.float32)}
 WRONG = {
     "is no example: at its byte 1": b"\xff",
+    "is no example: at its byte 6: a name is not UTF-8": b"\x0a\x06\x0a\x04\x0a\x02\xff\xfe",  # and none is `label`
     "has no feature label; did you mean lable.; its features: image, lable, weights": {
         **{name: GOOD[name] for name in ("image", "weights")},
         "lable": GOOD["label"],
     },
     "the feature label of .* holds floats, and whole numbers are wanted": {**GOOD, "label": np.ones(1, np.float32)},
-    "the feature weights of .* has 3 numbers, and 4 is wanted": {**GOOD, "weights": np.zeros(3, np.float32)},
+    "the feature weights of .* has 3 numbers, and 4 are wanted": {**GOOD, "weights": np.zeros(3, np.float32)},
     "the feature image of .* has 2 strings, and one is wanted": {**GOOD, "image": [b"a", b"b"]},
     "a string of 3 bytes in .* is no whole number of 2 bytes each": {**GOOD, "image": b"abc"},
 }
