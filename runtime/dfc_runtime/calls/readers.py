@@ -13,6 +13,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 
@@ -41,15 +42,16 @@ _ORDERS: Mapping[object, Shuffled] = {"files": "files", "records": "records"}
 
 class Readers:
     """The readers of one program. Patterns in the program are relative to `folder`, those in `sources` to the working
-    folder; `FeedError` (E0901) if `sources` names a reader that is not there."""
+    folder; `FeedError` (E0901) if `sources` names a reader that is not there, or a pattern is none."""
 
     def __init__(self, manifest: Manifest, folder: str, sources: Sources) -> None:
         sites = {str(site.attributes["resource"]): site for site in manifest.sites if site.kind == RECORD_NEXT}
-        for name in sources:
+        patterns = _patterns(sources)
+        for name in patterns:
             if name not in sites:
                 text = f"the program has no reader {shown(name)}{did_you_mean(name, sites)}"
                 raise FeedError(f"{text}; its readers: {', '.join(sorted(sites)) or 'none'}", code="E0901")
-        self._readers = {name: _Reader(name, site, folder, sources.get(name)) for name, site in sites.items()}
+        self._readers = {name: _Reader(name, site, folder, patterns.get(name)) for name, site in sites.items()}
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -74,12 +76,25 @@ class Readers:
         return self._readers[str(request.site.attributes["resource"])]
 
 
+def _patterns(sources: object) -> dict[str, str]:
+    """What a caller in Python has given, as texts."""
+    helps = 'write data={"files": "data/*.rec"}, with the name of a reader and a pattern of its files'
+    if not isinstance(sources, Mapping):
+        raise FeedError(f"data = {sources!r} is no mapping\n  {helps}", code="E0901")
+    patterns: dict[str, str] = {}
+    for name, pattern in cast("Mapping[object, object]", sources).items():
+        if not isinstance(name, str) or not isinstance(pattern, str | bytes | os.PathLike):
+            raise FeedError(f"data = {{{name!r}: {pattern!r}}} names no files\n  {helps}", code="E0901")
+        patterns[name] = os.fsdecode(cast("str | bytes | os.PathLike[str]", pattern))
+    return patterns
+
+
 class _Reader:
     """One reader: its files, once they are open, and a block of records that are read already."""
 
-    def __init__(self, name: str, site: HostSite, folder: str, pattern: str | os.PathLike[str] | None) -> None:
+    def __init__(self, name: str, site: HostSite, folder: str, pattern: str | None) -> None:
         stated, self.name, self._site = site.attributes, name, site
-        self._pattern = os.fspath(pattern) if pattern is not None else str(stated["pattern"])
+        self._pattern = pattern if pattern is not None else str(stated["pattern"])
         self._folder = folder if pattern is None else ""
         self._passes, self._seed, self._part, self._parts, self._longest = (
             _whole(stated[key]) for key in ("passes", "seed", "part", "parts", "longest")

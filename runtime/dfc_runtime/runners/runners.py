@@ -9,6 +9,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 
+import numpy as np
+
 from dfc_runtime.calls import sizes
 from dfc_runtime.calls.faults import queue_error
 from dfc_runtime.calls.gate import Gate
@@ -146,10 +148,11 @@ def _has_feed(entry: Entry, name: str) -> bool:
 
 
 def _seconds(timeout: object) -> float:
-    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 <= timeout <= _LONGEST:
+    value: object = float(timeout) if isinstance(timeout, np.integer | np.floating) else timeout
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= _LONGEST:
         text = f"`{TIMEOUT} = {timeout!r}` is no number of seconds from 0 to {_LONGEST:,}"
         raise FeedError(f"{text}\n  leave it out to wait for as long as it takes", code="E0901")
-    return timeout
+    return value
 
 
 def _does_not_end(runner: Entry, copy: NativeCopy) -> RunError:

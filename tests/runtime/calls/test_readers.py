@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -186,6 +187,13 @@ def test_files_are_named_when_the_program_is_loaded(folder: Path, monkeypatch: p
     assert read(dfc.load("other/program.bundle", threads=1)) == [b"other"]
     with pytest.raises(FeedError, match=r"no reader file; did you mean files\?; its readers: files"):
         program(folder, READ, file="other/*.rec")
+
+
+@pytest.mark.parametrize("data", ["a.rec", {"files": None}, {"files": ["a.rec"]}, {3: "a.rec"}])
+def test_data_that_names_no_files_is_refused(folder: Path, data: Any) -> None:
+    with pytest.raises(FeedError, match=r"(is no mapping|names no files)\n  write data=\{.files.: ") as caught:
+        dfc.loads(compiled(READ.replace("ARGUMENTS", "")), threads=1, folder=folder, data=data)
+    assert caught.value.code == "E0901"
 
 
 def test_files_that_are_not_there_or_hold_nothing_are_one_line(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 from dfc_driver_cpu.context import Context
@@ -172,6 +173,9 @@ def test_the_option_is_a_number_of_seconds_of_entries_that_may_wait() -> None:
     for wrong in (-1, float("nan"), float("inf"), "1", True):
         with pytest.raises(FeedError, match="is no number of seconds from 0 to 1,000,000,000"):
             model.next(timeout=wrong)
+    for right in (np.float32(0.01), np.int64(0)):
+        with pytest.raises(WaitError):
+            model.next(timeout=right)
     with pytest.raises(FeedError, match="timeout"):
         model.look(timeout=1)
     assert model.add(timeout=6) == 6  # a feed of this name
