@@ -66,7 +66,8 @@ def read(path: Path) -> Trace:
         pipeline = pipeline_of(about["stages"], _calls(events)) if "stages" in about else None
         return Trace(text(about["program"], "program"), ranks, events, pipeline)
     except (ValueError, KeyError, OverflowError) as problem:
-        raise FileError(f"{path} is no trace of dfc: {problem}", code="E0909") from None
+        reason = f"it has no {problem}" if isinstance(problem, KeyError) else problem
+        raise FileError(f"{path} is no trace of dfc: {reason}", code="E0909") from None
 
 
 def _mapping(value: object) -> dict[str, object]:

@@ -68,7 +68,7 @@ def test_another_file_is_refused(tmp_path: Path, dfc: Command) -> None:
     (tmp_path / "t.json").write_text('{"traceEvents": []}')
     ended = dfc("trace", str(tmp_path / "t.json"))
     assert ended.code == 6
-    assert "t.json is no trace of dfc" in ended.message
+    assert "t.json is no trace of dfc: it has no 'otherData'" in ended.message
     (tmp_path / "t.json").write_bytes(b"\xff\x00")
     assert "t.json is no trace of dfc: it is no text" in dfc("trace", str(tmp_path / "t.json")).message
 
