@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-
-import numpy as np
+from numbers import Real
 
 from dfc_runtime.calls import sizes
 from dfc_runtime.calls.faults import queue_error
@@ -148,11 +147,10 @@ def _has_feed(entry: Entry, name: str) -> bool:
 
 
 def _seconds(timeout: object) -> float:
-    value: object = float(timeout) if isinstance(timeout, np.integer | np.floating) else timeout
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= _LONGEST:
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or timeout < 0 or not timeout <= _LONGEST:
         text = f"`{TIMEOUT} = {timeout!r}` is no number of seconds from 0 to {_LONGEST:,}"
         raise FeedError(f"{text}\n  leave it out to wait for as long as it takes", code="E0901")
-    return value
+    return float(timeout)
 
 
 def _does_not_end(runner: Entry, copy: NativeCopy) -> RunError:
