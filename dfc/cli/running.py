@@ -2,7 +2,7 @@
 
 Assumes feeds as arrays and numbers. Guarantees that a signal ends the loop between two steps, so that state can still
 be saved, and that a second one, or a step of more than some seconds, is interrupted: state is then that of the last
-complete step.
+complete step. The end of the data that a program reads ends the loop, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from dfc.cli.patience import SIGNALLED, STOPPING, Patience, end_at_once
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.calls.batching import Batching, Epoch, Gathered, plan_batches
-from dfc_runtime.errors import FeedError
+from dfc_runtime.errors import EndOfData, FeedError
 from dfc_runtime.formats.manifest import Entry
 
 Results = dict[str, object]
@@ -68,6 +68,9 @@ class Report:
     seconds: float = 0.0
     last: Results = field(default_factory=dict[str, object])
     stopped_by: int = 0
+    is_out_of_data: bool = (
+        False  # the data ended before all the steps that were asked for; `total_steps` is what it gave
+    )
     over: Epoch | None = None  # the batches of the last epoch together, where there are batches
 
     @property
@@ -217,7 +220,7 @@ def _run(entry: Entry, call: Call, feeds: Feeds, loop: Loop, stopper: Stopper) -
             if report.steps <= loop.start:
                 continue
             if not _step(entry, call, batch, report, stopper):
-                break
+                break  # the step counts for nothing
             report.seconds = time.perf_counter() - start
             if report.over is not None and batching is not None:
                 report.over.add(report.last, batching.size_of(batch))
@@ -227,17 +230,25 @@ def _run(entry: Entry, call: Call, feeds: Feeds, loop: Loop, stopper: Stopper) -
             if stopper.signal or report.steps == schedule.steps:
                 break
         listener.epoch(report)
-        if stopper.signal or report.steps == schedule.steps:
+        if stopper.signal or report.is_out_of_data or report.steps == schedule.steps:
             break
     report.stopped_by = stopper.signal
     return report, gathered
 
 
 def _step(entry: Entry, call: Call, batch: Feeds, report: Report, stopper: Stopper) -> bool:
-    """Makes one call; False if it was interrupted, which leaves state as it was after the step before."""
+    """Makes one call. False if it was interrupted, which leaves state as it was after the step before, or if the data
+    has ended, which leaves it as any failing call does. `EndOfData` if there was none for the first step: the run has
+    nothing to show then."""
     try:
         with stopper.calling():
             report.last = named(entry, call(**batch))
+    except EndOfData:
+        if report.steps == report.first + 1:
+            raise
+        report.steps -= 1
+        report.total_steps, report.is_out_of_data = report.steps, True
+        return False
     except KeyboardInterrupt:
         if not stopper.signal:
             raise

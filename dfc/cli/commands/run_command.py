@@ -379,9 +379,9 @@ def _signature(module: ClusterModule | Module, name: str) -> Entry:
 
 def _text(entry: str, report: running.Report) -> str:
     message = running.results_line(report)
-    if report.total_steps == 1 and report.steps and report.over is None:
+    if report.total_steps == 1 and report.steps and report.over is None and not report.is_out_of_data:
         return message or f"{entry}: done"
-    stopped = ", stopped by a signal" if report.stopped_by else ""
+    stopped = ", stopped by a signal" if report.stopped_by else ", then the data ended" if report.is_out_of_data else ""
     head = f"{entry}: {report.steps} steps in {report.seconds:.2f} s ({report.rate:.0f} steps/s){stopped}"
     return f"{head}  {message}" if message else head
 
@@ -393,6 +393,7 @@ def _json(entry: str, report: running.Report) -> str:
             "steps": report.steps,
             "seconds": round(report.seconds, 6),
             "stopped": report.stopped_by != 0,
+            "end_of_data": report.is_out_of_data,
             "results": {name: plain(value) for name, value in report.results.items()},
             **running.shares(report),
         }

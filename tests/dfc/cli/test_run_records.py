@@ -62,3 +62,22 @@ def test_a_run_that_goes_on_reads_what_a_single_one_would(dfc: Command) -> None:
     for steps in (2, 7):
         ended = dfc(*RUN, "--steps", steps, "--state", "kept", "--again")
     assert json.loads(ended.out)["results"]["seen"] == whole["seen"]
+
+
+@pytest.mark.usefixtures("program")
+def test_the_end_of_the_data_ends_a_run_well_and_its_state_is_saved(dfc: Command) -> None:
+    whole = json.loads(dfc(*RUN, "--steps", 14).out)
+    assert (whole["steps"], whole["end_of_data"]) == (14, False)
+    ended = dfc(*RUN, "--steps", 20, "--state", "kept")
+    assert (ended.code, json.loads(ended.out)["end_of_data"], json.loads(ended.out)["steps"]) == (0, True, 14)
+    assert json.loads(ended.out)["results"] == whole["results"]
+    again = dfc(*RUN, "--steps", 20, "--state", "kept")
+    assert (again.code, json.loads(again.out)["results"]) == (0, whole["results"])
+    assert "14 steps" in dfc(*RUN[:-1], "--steps", 20).out
+
+
+@pytest.mark.usefixtures("program")
+def test_a_run_for_which_there_is_no_data_at_all_says_so(dfc: Command) -> None:
+    dfc(*RUN, "--steps", 14, "--state", "kept")
+    ended = dfc(*RUN, "--steps", 3, "--state", "kept")
+    assert (ended.code, "E0918" in ended.err, ended.out) == (2, True, "")
