@@ -12,15 +12,15 @@ from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, StagePlan
 from dfc_target_cpu.elementwise.loops import nested, odometer, tail_masks, vector_loop
 from dfc_target_cpu.elementwise.reductions import TypedReduction
 from dfc_target_cpu.elementwise.scans import RowScan
-from dfc_target_cpu.llvm.text import Value
+from dfc_target_cpu.llvm.text import FunctionText, Value
 from dfc_target_cpu.llvm.values import i64, literal_int
 
 
 class Accumulators:
     """The running values of one reduction, `copies` vectors of them; registers once optimised."""
 
-    def __init__(self, site: EmissionSite, fold: TypedReduction, lanes: int, copies: int) -> None:
-        self.f, self.fold, self.lanes, self.copies = site.f, fold, lanes, copies
+    def __init__(self, f: FunctionText, fold: TypedReduction, lanes: int, copies: int) -> None:
+        self.f, self.fold, self.lanes, self.copies = f, fold, lanes, copies
         self.types = fold.types(lanes)
         self.arrays = [self.f.alloca(f"[{copies} x {kind}]") for kind in self.types]
         for copy in range(copies):
@@ -38,6 +38,10 @@ class Accumulators:
 
     def add(self, copy: Value, new: list[Value], mask: Value | None) -> None:
         self._write(self._slots(copy), self.fold.combine(self.f, self._read(copy), self.fold.masked(self.f, mask, new)))
+
+    def replace(self, values: list[Value]) -> None:
+        """Go on from other values than neutral ones; for one copy."""
+        self._write(self._slots(i64(0)), values)
 
     def add_all(self, later: "Accumulators") -> None:
         """Each takes the one of its number."""
@@ -122,13 +126,13 @@ class StageCode:
         return self._start(self.plan.lanes, self.plan.unroll)
 
     def _start(self, lanes: int, copies: int) -> list[Accumulators]:
-        return [Accumulators(self.site, one, lanes, copies) for one in self.folds()]
+        return [Accumulators(self.site.f, one, lanes, copies) for one in self.folds()]
 
     def _iterate(self, point: Point, accumulators: list[Accumulators], span: tuple[Value, Value] | None) -> None:
         """The loops over the inner axes; `span` limits the first of them."""
         inner = self.plan.order.axes
         if not inner:
-            self._finish(point, accumulators, i64(0))
+            self.finish(point, accumulators, i64(0))
             return
         extents = [self.extents[axis] for axis in inner]
         first, last = (i64(0), extents[0]) if span is None else span
@@ -145,19 +149,21 @@ class StageCode:
         self.body.emit(self.outer_levels + len(self.plan.order.axes) - left, point)
 
     def _innermost(self, point: Point, accumulators: list[Accumulators], first: Value, last: Value) -> None:
-        axis = self.plan.order.axes[-1]
-
         def emit(index: Value, mask: Value | None, copy: Value) -> None:
-            inside = point.inner(axis, index, mask)
-            self._enter(0, inside)
-            self._finish(inside, accumulators, copy)
+            self.at(point, accumulators, index, mask, copy)
 
         if self.plan.is_one_vector:
             return emit(first, self.masks[0] if self.masks else None, i64(0))
         lanes, rolled = self.plan.lanes if self.by_rows else 1, self.plan.rolled
         return vector_loop(self.site.f, first, last, lanes, self.plan.unroll, emit, rolled=rolled, masks=self.masks)
 
-    def _finish(self, point: Point, accumulators: list[Accumulators], copy: Value) -> None:
+    def at(self, point: Point, accumulators: list[Accumulators], index: Value, mask: Value | None, copy: Value) -> None:
+        """One vector, or one point, of the innermost axis."""
+        inside = point.inner(self.plan.order.axes[-1], index, mask)
+        self._enter(0, inside)
+        self.finish(inside, accumulators, copy)
+
+    def finish(self, point: Point, accumulators: list[Accumulators], copy: Value) -> None:
         """At the innermost point: fold and store."""
         stage = self.plan.order.stage
         for one in accumulators:

@@ -12,12 +12,13 @@ from dfc.ir.graph import ResourceKind
 from dfc.kernels.access import written_operands
 from dfc.kernels.contractions import as_product, kernel_faults
 from dfc.kernels.errors import CodeGenerationError
-from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel
+from dfc.kernels.form import ContractKernel, Kernel, LoopKernel, RoutineKernel, RowBlockKernel
 from dfc.kernels.program import For, Launch, Parallel, Program, While, lock_order, walk
 from dfc.kernels.programs.interruption import Polling, plan_polling
 from dfc.kernels.programs.outline import AnyStep, EntryLayout, Outlined, direct_steps, frame_words, lay_out, outlined_in
+from dfc_target_cpu.elementwise.columns import done_by_whole_rows, lower_by_whole_rows, shared_bytes
 from dfc_target_cpu.elementwise.kernels import lower_loop_plan
-from dfc_target_cpu.elementwise.loop_schedule import plan_loops
+from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, plan_loops
 from dfc_target_cpu.elementwise.whole import is_whole, lower_whole_kernel
 from dfc_target_cpu.entries.branches import Strands
 from dfc_target_cpu.entries.frames import Lowering
@@ -60,11 +61,14 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     planned = planned_windows(program.kernels, machine)
     direct = {kernel for kernel, _, _ in planned}
     spill = aligned(max((layout.spill_bytes for layout in layouts), default=0))
-    packed = max((packed_bytes(plan, element) for _, plan, element in planned), default=0)
+    loops = {kernel: plan_loops(kernel, machine) for kernel in program.kernels if isinstance(kernel, LoopKernel)}
+    by_rows = {kernel: aligned(shared_bytes(plan)) for kernel, plan in loops.items() if done_by_whole_rows(plan)}
+    packed = max([0, *by_rows.values(), *(packed_bytes(plan, element) for _, plan, element in planned)])
     lowering = Lowering.of(module, machine, spill, packed)
     others = [kernel for kernel in program.kernels if kernel not in direct]
     windows = (windows_workspace_bytes(kernel, plan, element, machine) for kernel, plan, element in planned)
-    strands = _strands(program, direct, lowering.spill_bytes, max((workspace_bytes(others, machine), *windows)))
+    workspace = max((workspace_bytes(others, machine), *windows))
+    strands = _strands(program, {*direct, *by_rows}, lowering.spill_bytes, workspace)
     kernels = KernelTexts(lowering)
     launchables = [kernels.lower(kernel) for kernel in program.kernels]
     resources = {name: number for number, name in enumerate(program.resources)}
@@ -88,13 +92,13 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     return LoweredText(texts, launches, plain, symbols, lowering.spill_bytes, strands.bytes, polling)
 
 
-def _strands(program: Program, direct: Container[Kernel], spill: int, workspace: int) -> Strands:
+def _strands(program: Program, sharing: Container[Kernel], spill: int, workspace: int) -> Strands:
     """The scratch memory of each part, which is that of a whole branch where some run at the same time. What all parts
-    of a kernel share (packed filters) lies before their workspaces, for each branch anew if one launches such a
-    kernel."""
+    of a kernel share (packed filters, sums of parts) lies before their workspaces, for each branch anew if one launches
+    such a kernel."""
     branches = [step for entry in program.entries for step in walk(entry.steps) if isinstance(step, Parallel)]
     launched = {each.kernel for each in walk(branches) if isinstance(each, Launch)}
-    if not any(program.kernels[number] in direct for number in launched):
+    if not any(program.kernels[number] in sharing for number in launched):
         return Strands(0, workspace)
     return Strands(spill, aligned(spill + workspace))
 
@@ -151,7 +155,7 @@ class KernelTexts:
         plan = plan_loops(kernel, self._lowering.machine)
         if not kernel.axes:
             return Launchable("", plan, faults, written)
-        lower = lower_whole_kernel if is_whole(plan) else lower_loop_plan
+        lower = _lowering_of(plan)
         return Launchable(self._launch(lambda part: lower(part, plan, 0)), None, faults, written)
 
     def _launch(self, lower: Callable[[Lowering], str]) -> str:
@@ -163,6 +167,13 @@ class KernelTexts:
         name = self.launches.setdefault(part.module.text(), f"run_{len(self.launches)}")
         whole.module.declare_hidden(name, "void", ["ptr", "ptr"])
         return name
+
+
+def _lowering_of(plan: LoopPlan) -> Callable[[Lowering, LoopPlan, int], str]:
+    """How a kernel of loops is shared out over threads."""
+    if is_whole(plan):
+        return lower_whole_kernel
+    return lower_by_whole_rows if done_by_whole_rows(plan) else lower_loop_plan
 
 
 LAUNCH = "run_0"
