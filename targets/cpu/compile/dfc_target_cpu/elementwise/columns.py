@@ -51,7 +51,7 @@ def done_by_whole_rows(plan: LoopPlan) -> bool:
     if not all(_is_fitting(stage, plan.vector) for stage in plan.stages):
         return False
     lengths = [_parts(stage) for stage in plan.stages if stage.order.stage.reductions]
-    if not lengths or max(lengths) < _LEAST_PARTS or not any(_is_worth_threads(plan, stage) for stage in plan.stages):
+    if not lengths or max(lengths) < _LEAST_PARTS or not any(_fills_threads(plan, stage) for stage in plan.stages):
         return False
     return shared_bytes(plan) <= _MOST_SHARED
 
@@ -76,8 +76,8 @@ def _pieces(plan: LoopPlan) -> int:
     return -(-(plan.extents[plan.vector].constant or 0) // _PIECE)
 
 
-def _is_worth_threads(plan: LoopPlan, stage: StagePlan) -> bool:
-    """Whether a stage is worth several threads."""
+def _fills_threads(plan: LoopPlan, stage: StagePlan) -> bool:
+    """Whether a stage has work for several threads."""
     order = stage.order
     width, length = plan.extents[plan.vector].constant or 0, (order.first.constant or 0) if order.axes else 1
     cost = max(1, point_cost(order.stage.body) + 2 * len(order.stage.stores))
@@ -134,7 +134,7 @@ class _SharedFunction(FrameFunction):
         self.results = f.gep("i8", load_field(f, self.context, "scratch"), i64(self.lowering.shared_start))
         self.partials = f.gep("i8", self.results, i64(len(_folds(plan)) * self.rows.bytes))
 
-    def place(self, start: Value, row: Value, column: Value) -> Value:
+    def address(self, start: Value, row: Value, column: Value) -> Value:
         """Where the value of a column lies in a row."""
         f = self.f
         offset = f.add(f.mul(row, i64(self.rows.bytes)), f.mul(column, i64(self.rows.element)))
@@ -144,17 +144,17 @@ class _SharedFunction(FrameFunction):
         """Where the running values of a part lie at a column, reduction by reduction."""
         f, count = self.f, _components(stage)
         first = f.mul(part, i64(count))
-        return [self.place(self.partials, f.add(first, i64(one)), column) for one in range(count)]
+        return [self.address(self.partials, f.add(first, i64(one)), column) for one in range(count)]
 
-    def read(self, stage: StagePlan, places: Sequence[Value]) -> list[list[Value]]:
-        """The running values of each reduction at these places."""
+    def read(self, stage: StagePlan, addresses: Sequence[Value]) -> list[list[Value]]:
+        """The running values of each reduction at these addresses."""
         kinds = [one.types(stage.lanes) for one in typed_reductions(stage)]
-        rest = iter(places)
+        rest = iter(addresses)
         return [[self.f.load(kind, next(rest), align=1) for kind in each] for each in kinds]
 
-    def write(self, values: Sequence[Sequence[Value]], places: Sequence[Value]) -> None:
-        for value, place in zip((one for each in values for one in each), places, strict=True):
-            self.f.store(value, place, align=1)
+    def write(self, values: Sequence[Sequence[Value]], addresses: Sequence[Value]) -> None:
+        for value, address in zip((one for each in values for one in each), addresses, strict=True):
+            self.f.store(value, address, align=1)
 
 
 class _Part(_SharedFunction):
@@ -196,26 +196,26 @@ class _Part(_SharedFunction):
         self._vectors(lambda index: self.write(neutral, self.partial(self.stage, self.part, index)))
         size = self.stage.order.block.constant or 0
         with f.counted_loop(first, last, size, "block") as loop:
-            self._vectors(lambda index: self.write(neutral, self._block_places(index)))
+            self._vectors(lambda index: self.write(neutral, self._block_addresses(index)))
             self._take_rows(loop.index, f.minimum(f.add(loop.index, i64(size)), last), self._add_rows)
             self._vectors(self._end_block)
 
-    def _block_places(self, column: Value) -> list[Value]:
+    def _block_addresses(self, column: Value) -> list[Value]:
         f, size = self.f, _PIECE * self.rows.element
         offset = f.mul(f.sub(column, self.first), i64(self.rows.element))
         return [f.gep("i8", self.block, f.add(offset, i64(one * size))) for one in range(_components(self.stage))]
 
     def _add_rows(self, inside: Point, column: Value, rows: Sequence[Value]) -> None:
         """Adds a few rows to the running values of a block, at one vector."""
-        f, places = self.f, self._block_places(column)
+        f, addresses = self.f, self._block_addresses(column)
         running = [Accumulators(f, one, self.stage.lanes, 1) for one in typed_reductions(self.stage)]
-        for one, values in zip(running, self.read(self.stage, places), strict=True):
+        for one, values in zip(running, self.read(self.stage, addresses), strict=True):
             one.replace(values)
         self._each(inside, running, rows)
-        self.write([one.total(lanes=False) for one in running], places)
+        self.write([one.total(lanes=False) for one in running], addresses)
 
     def _end_block(self, column: Value) -> None:
-        whole, block = self.partial(self.stage, self.part, column), self._block_places(column)
+        whole, block = self.partial(self.stage, self.part, column), self._block_addresses(column)
         before, after = self.read(self.stage, whole), self.read(self.stage, block)
         folds = zip(typed_reductions(self.stage), before, after, strict=True)
         self.write([fold.combine(self.f, a, b) for fold, a, b in folds], whole)
@@ -259,7 +259,7 @@ class _Part(_SharedFunction):
                 key = (one.operation.stage, one.operation.reduction)
                 row = sum(len(each.order.stage.reductions) for each in self.plan.stages[: key[0]]) + key[1]
                 kind = vector_type(self.plan.lanes, register_type(one.dtype))
-                inside.reduced[key] = self.f.load(kind, self.place(self.results, i64(row), column), align=1)
+                inside.reduced[key] = self.f.load(kind, self.address(self.results, i64(row), column), align=1)
 
 
 class _Run(_SharedFunction):
@@ -282,7 +282,7 @@ class _Run(_SharedFunction):
     def _run_stage(self, stage: StagePlan, name: str) -> None:
         """Every part of a stage at every piece of columns, on several threads where that is worth it."""
         f, tasks = self.f, i64(_parts(stage) * _pieces(self.plan))
-        if _is_worth_threads(self.plan, stage):
+        if _fills_threads(self.plan, stage):
             run = pool_run(self.lowering.module, self.lowering.machine)
             f.call(run, "void", [self.context, Value("ptr", f"@{name}"), self.frame, tasks])
             return
@@ -297,9 +297,9 @@ class _Run(_SharedFunction):
         with f.counted_loop(i64(0), i64(self.width), stage.lanes, "column") as columns:
             totals = [Accumulators(f, one, stage.lanes, 1) for one in folds]
             with f.counted_loop(i64(0), i64(_parts(stage)), hint="part") as loop:
-                places = self.partial(stage, loop.index, columns.index)
-                for total, values in zip(totals, self.read(stage, places), strict=True):
+                addresses = self.partial(stage, loop.index, columns.index)
+                for total, values in zip(totals, self.read(stage, addresses), strict=True):
                     total.add(i64(0), values, None)
             for number, (fold, total) in enumerate(zip(folds, totals, strict=True)):
-                place = self.place(self.results, i64(row + number), columns.index)
-                f.store(fold.result(f, total.total(lanes=False)), place, align=1)
+                address = self.address(self.results, i64(row + number), columns.index)
+                f.store(fold.result(f, total.total(lanes=False)), address, align=1)
