@@ -17,11 +17,10 @@ from dataclasses import replace
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
 from dfc.ir.types import TensorType
-from dfc.ops.record import Array, Effect, HostCall, OpRecord, Parameter, Sizes
-from dfc.ops.registry import register
+from dfc.ops.effects.host_ops import HostOps, no_results, not_evaluated
+from dfc.ops.record import Parameter
 from dfc.ops.rules.costs import free
 from dfc.ops.rules.op_rules import DEFAULTS, OpRules
-from dfc_runtime.errors import UnsupportedError
 
 NETWORK = "@network"
 COMBINATIONS = ("sum", "max", "min", "and", "or", "concat")
@@ -71,17 +70,17 @@ class CombinedAttributes(Attributes):
     scale: float
 
 
-def _evaluate(_operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
-    raise UnsupportedError("a message needs a network", code="E1001")
-
-
 def _result(_types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
     assert isinstance(attributes, RecvAttributes | CombinedAttributes)
     return (attributes.type,)
 
 
-def _nothing(_types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
-    return ()
+_OPS = HostOps(
+    family="communication",
+    resource=NETWORK,
+    no_gradient="messages are put in when all gradients are taken",
+    evaluate=not_evaluated("a message needs a network"),
+)
 
 
 def _register(
@@ -93,23 +92,15 @@ def _register(
 ) -> None:
     gives = attributes in (RecvAttributes, CombinedAttributes)
     signature = ", ".join(f"{p.name}: {p.type}" for p in parameters)
-    register(
-        OpRecord(
-            name=name,
-            family="communication",
-            summary=summary,
-            signature=f"proc {name}[T: any, ..S]({signature})" + (" -> T[..S]" if gives else ""),
-            parameters=parameters,
-            infer=_result if gives else _nothing,
-            evaluate=_evaluate,
-            lowering=HostCall(name, NETWORK),
-            attributes=attributes,
-            constraints=("one token, that of the network.",),
-            no_gradient="messages are put in when all gradients are taken",
-            effect=Effect.HOST,
-            in_prelude=False,
-            rules=rules,
-        )
+    _OPS.register(
+        name,
+        summary,
+        f"proc {name}[T: any, ..S]({signature})" + (" -> T[..S]" if gives else ""),
+        parameters,
+        _result if gives else no_results,
+        attributes,
+        ("one token, that of the network.",),
+        rules=rules,
     )
 
 

@@ -19,10 +19,9 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes, NoAttributes
 from dfc.ir.dtypes import I64
 from dfc.ir.types import TensorType
+from dfc.ops.effects.host_ops import HostOps
 from dfc.ops.effects.rules import CLOCK, FOR_PEOPLE
-from dfc.ops.record import Array, Effect, Evaluate, HostCall, InferTypes, OpError, OpRecord, Parameter, Sizes
-from dfc.ops.registry import register
-from dfc.ops.rules.op_rules import OpRules
+from dfc.ops.record import Array, OpError, Parameter, Sizes
 from dfc_runtime.observe.printing import placeholders
 
 NO_GRADIENT = "what is told to the host has no gradient"
@@ -91,73 +90,43 @@ def _now(_operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> 
     return (np.array(time.monotonic_ns(), np.int64),)
 
 
-def _register(
-    name: str,
-    resource: str,
-    summary: str,
-    signature: str,
-    infer: InferTypes,
-    attributes: type[Attributes],
-    constraints: tuple[str, ...],
-    evaluate: Evaluate = _silent,
-    rules: OpRules = FOR_PEOPLE,
-) -> None:
-    register(
-        OpRecord(
-            name=name,
-            family="host",
-            summary=summary,
-            signature=signature,
-            parameters=(Parameter("values", "tensors"),),
-            infer=infer,
-            evaluate=evaluate,
-            lowering=HostCall(name, resource),
-            attributes=attributes,
-            constraints=constraints,
-            no_gradient=NO_GRADIENT,
-            effect=Effect.HOST,
-            in_prelude=False,
-            rules=rules,
-        )
-    )
-
-
+_SUMMARY = HostOps("host", "@summary", NO_GRADIENT, _silent, FOR_PEOPLE)
+_PRINT = HostOps("host", "@print", NO_GRADIENT, _silent, FOR_PEOPLE)
+_CLOCK = HostOps("host", "@clock", NO_GRADIENT, _now, CLOCK)
+_VALUES = (Parameter("values", "tensors"),)
 STEP = "a step is a whole number; without one it is the number of calls of the entry before this one."
-_register(
+_SUMMARY.register(
     "summary_scalar",
-    "@summary",
     "Adds a number to the series of its tag.",
     "proc summary_scalar[T: any](const tag: str, x: T, step: i64)",
+    _VALUES,
     _infer_scalar,
     SummaryAttributes,
     ("one number.", STEP),
 )
-_register(
+_SUMMARY.register(
     "summary_histogram",
-    "@summary",
     "Adds the distribution of the elements of a tensor to the series of its tag.",
     "proc summary_histogram[T: any, ..S](const tag: str, x: T[..S], step: i64)",
+    _VALUES,
     _infer_histogram,
     SummaryAttributes,
     (STEP,),
 )
-_register(
+_PRINT.register(
     "debug_print",
-    "@print",
     "Prints a line on the standard error, with the values in place of `{}`.",
     "proc debug_print(const format: str, values: tensors)",
+    _VALUES,
     _infer_print,
     PrintAttributes,
     ("one `{}` for each value; `{{` and `}}` are braces.",),
 )
-_register(
+_CLOCK.register(
     "clock",
-    "@clock",
     "Nanoseconds of a clock that never goes back; only differences mean something.",
     "proc clock() -> i64",
+    _VALUES,
     _infer_clock,
     NoAttributes,
-    (),
-    _now,
-    CLOCK,
 )

@@ -9,14 +9,12 @@ passes a node of these. They are calls of the host to all passes, as those of qu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
-from dfc.ir.types import TensorType
-from dfc.ops.effects.queues import QUEUES, RULES, evaluate_queue
-from dfc.ops.record import Effect, HostCall, OpRecord
-from dfc.ops.registry import register
+from dfc.ops.effects.host_ops import no_results
+from dfc.ops.effects.queues import OPS
 
 ACQUIRE, RELEASE = "mutex_acquire", "mutex_release"
 
@@ -29,31 +27,17 @@ class MutexAttributes(Attributes):
     guarded: tuple[str, ...]
 
 
-def _infer(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
-    del types, attributes
-    return ()
-
-
-def _register(name: str, summary: str) -> None:
-    register(
-        OpRecord(
-            name=name,
-            family="queues",
-            summary=summary,
-            signature=f"proc {name}(const resource: str, const guarded: str)",
-            parameters=(),
-            infer=_infer,
-            evaluate=evaluate_queue,
-            lowering=HostCall(name, QUEUES),
-            attributes=MutexAttributes,
-            constraints=("no effect on the state that `guarded` names passes it.",),
-            no_gradient="a gradient does not pass through a mutex",
-            effect=Effect.HOST,
-            in_prelude=False,
-            rules=RULES,
-        )
+_OPS = replace(OPS, no_gradient="a gradient does not pass through a mutex")
+for _name, _summary in (
+    (ACQUIRE, "Waits until nobody else holds a mutex, and holds it."),
+    (RELEASE, "Gives a mutex back, and lets the next one hold it."),
+):
+    _OPS.register(
+        _name,
+        _summary,
+        f"proc {_name}(const resource: str, const guarded: str)",
+        (),
+        no_results,
+        MutexAttributes,
+        ("no effect on the state that `guarded` names passes it.",),
     )
-
-
-_register(ACQUIRE, "Waits until nobody else holds a mutex, and holds it.")
-_register(RELEASE, "Gives a mutex back, and lets the next one hold it.")

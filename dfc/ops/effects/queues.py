@@ -22,17 +22,15 @@ from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim, dim
 from dfc.ir.dtypes import F64, I64
 from dfc.ir.types import TensorType
-from dfc.ops.record import Array, Effect, HostCall, InferTypes, OpError, OpRecord, Parameter, Sizes
-from dfc.ops.registry import register
+from dfc.ops.effects.host_ops import HostOps, no_results, not_evaluated
+from dfc.ops.record import OpError, Parameter
 from dfc.ops.rules.op_rules import DEFAULTS
-from dfc_runtime.errors import UnsupportedError
 
 PUT, TAKE, SIZE, CLOSE = "queue_put", "queue_take", "queue_size", "queue_close"
 TAKE_UP_TO = "queue_take_up_to"
 TAKES = (TAKE, TAKE_UP_TO)
 QUEUES = "@queues"
 """What the records name in place of a queue: their tokens are those of the queues that attributes name."""
-RULES = replace(DEFAULTS, alone="uses a queue")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,82 +77,55 @@ def _infer_size(types: Sequence[TensorType], attributes: Attributes) -> Sequence
     return (TensorType(I64),)
 
 
-def _infer_close(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
-    del types, attributes
-    return ()
-
-
-def evaluate_queue(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -> Sequence[Array]:
-    """Nothing that one thread could do."""
-    del operands, attributes, sizes
-    raise UnsupportedError("a queue is used by several threads, and only a compiled program has them", code="E1001")
-
-
-def _register(
-    name: str,
-    summary: str,
-    signature: str,
-    infer: InferTypes,
-    attributes: type[Attributes],
-    constraints: tuple[str, ...],
-) -> None:
-    register(
-        OpRecord(
-            name=name,
-            family="queues",
-            summary=summary,
-            signature=signature,
-            parameters=(Parameter("values", "tensors"),),
-            infer=infer,
-            evaluate=evaluate_queue,
-            lowering=HostCall(name, QUEUES),
-            attributes=attributes,
-            constraints=constraints,
-            no_gradient="a gradient does not pass through a queue",
-            effect=Effect.HOST,
-            in_prelude=False,
-            rules=RULES,
-        )
-    )
-
-
-_register(
+OPS = HostOps(
+    family="queues",
+    resource=QUEUES,
+    no_gradient="a gradient does not pass through a queue",
+    evaluate=not_evaluated("a queue is used by several threads, and only a compiled program has them"),
+    rules=replace(DEFAULTS, alone="uses a queue"),
+)
+"""Mutexes are queues too."""
+_VALUES = (Parameter("values", "tensors"),)
+OPS.register(
     PUT,
     "Puts an element into a queue; waits while it is full.",
     "proc queue_put(const resource: str, values: tensors)",
+    _VALUES,
     _infer_put,
     QueueAttributes,
     ("one value for each field of the queue, of its type.",),
 )
-_register(
+OPS.register(
     TAKE,
     "Takes an element, or several at once, out of a queue; waits until they are there.",
     "proc queue_take(const resource: str, draws: f64[N])",
+    _VALUES,
     _infer_take,
     TakeAttributes,
     ("draws are given if and only if the queue is shuffled: a number in [0, 1) for each element.",),
 )
-_register(
+OPS.register(
     TAKE_UP_TO,
     "Takes several elements out of a queue, or those that are left of a closed one, with their number.",
     "proc queue_take_up_to(const resource: str, draws: f64[N]) -> i64",
+    _VALUES,
     _infer_take_up_to,
     TakeAttributes,
     ("draws as for `queue_take`.", "rows behind the number hold nothing."),
 )
-_register(
+OPS.register(
     SIZE,
     "How many elements are in a queue.",
     "proc queue_size(const resource: str) -> i64",
+    _VALUES,
     _infer_size,
     QueueAttributes,
-    (),
 )
-_register(
+OPS.register(
     CLOSE,
     "Lets nothing more into a queue: takes go on until it is empty, and then fail with the end of data.",
     "proc queue_close(const resource: str)",
-    _infer_close,
+    _VALUES,
+    no_results,
     QueueAttributes,
-    (),
 )

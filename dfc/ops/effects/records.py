@@ -21,10 +21,9 @@ from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim, dim
 from dfc.ir.dtypes import F32, I64, U8, DType
 from dfc.ir.types import TensorType
-from dfc.ops.record import Array, Effect, HostCall, InferTypes, OpError, OpRecord, Parameter, Sizes
-from dfc.ops.registry import register
+from dfc.ops.effects.host_ops import HostOps, not_evaluated
+from dfc.ops.record import OpError, Parameter
 from dfc.ops.rules.op_rules import DEFAULTS
-from dfc_runtime.errors import UnsupportedError
 
 NEXT, PARSE, DECODE = "record_next", "parse_example", "decode_raw"
 RECORDS = "@records"
@@ -32,7 +31,6 @@ POSITION = TensorType(I64, (dim(2),))
 LOCATION = TensorType(I64, (dim(3),))
 STRING = "string"
 """The kind of a feature that is a string; the others are `numbers`."""
-RULES = replace(DEFAULTS, alone="reads records")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,64 +99,36 @@ def _check_string(types: Sequence[TensorType]) -> None:
         raise OpError("E0302", "a string is u8[n] and i64[3]", blame=0)
 
 
-def _refuse(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -> Sequence[Array]:
-    """Nothing that the evaluator, which opens no files, could do."""
-    del operands, attributes, sizes
-    raise UnsupportedError("records are read while a program runs, and only a compiled one does", code="E1001")
-
-
-def _register(
-    name: str,
-    summary: str,
-    signature: str,
-    parameters: tuple[str, ...],
-    infer: InferTypes,
-    attributes: type[Attributes],
-    constraints: tuple[str, ...],
-) -> None:
-    register(
-        OpRecord(
-            name=name,
-            family="records",
-            summary=summary,
-            signature=signature,
-            parameters=tuple(Parameter(each) for each in parameters),
-            infer=infer,
-            evaluate=_refuse,
-            lowering=HostCall(name, RECORDS),
-            attributes=attributes,
-            constraints=constraints,
-            no_gradient="a gradient does not pass through what is read",
-            effect=Effect.HOST,
-            in_prelude=False,
-            rules=RULES,
-        )
-    )
-
-
-_register(
+_OPS = HostOps(
+    family="records",
+    resource=RECORDS,
+    no_gradient="a gradient does not pass through what is read",
+    evaluate=not_evaluated("records are read while a program runs, and only a compiled one does"),
+    rules=replace(DEFAULTS, alone="reads records"),
+)
+_OPS.register(
     NEXT,
     "Reads the next record of a stream, or ends with the end of data.",
     "proc record_next(const resource: str, position: i64[2])",
-    ("position",),
+    (Parameter("position"),),
     _infer_next,
     RecordAttributes,
     ("the position is that of the reader, and the one that comes out is its next one.",),
 )
-_register(
+_OPS.register(
     PARSE,
     "Finds features of an example: numbers, and the locations of strings.",
     "proc parse_example_[L](const resource: str, bytes: u8[L], location: i64[3])",
-    ("bytes", "location"),
+    (Parameter("bytes"), Parameter("location")),
     _infer_parse,
     ExampleAttributes,
     ("features are strings, or numbers of f32 or i64, of a shape that is known.",),
 )
-_register(
+_OPS.register(
     DECODE,
     "The bytes of a string as numbers, lowest byte first.",
     "proc decode_raw_[L](const resource: str, bytes: u8[L], location: i64[3])",
-    ("bytes", "location"),
+    (Parameter("bytes"), Parameter("location")),
     _infer_decode,
     DecodeAttributes,
     ("the string has as many bytes as these numbers.",),

@@ -23,10 +23,8 @@ from dfc.ir.attributes import Attributes
 from dfc.ir.dtypes import I64
 from dfc.ir.types import TensorType
 from dfc.ops.effects.communication import NETWORK
-from dfc.ops.record import Array, Effect, HostCall, InferTypes, OpRecord, Parameter, Sizes
-from dfc.ops.registry import register
-from dfc.ops.rules.op_rules import DEFAULTS
-from dfc_runtime.errors import UnsupportedError
+from dfc.ops.effects.host_ops import HostOps, no_results, not_evaluated
+from dfc.ops.record import InferTypes, Parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +65,12 @@ class ShardAttributes(Attributes):
     type: TensorType
 
 
-def _evaluate(_operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
-    raise UnsupportedError("rows on their way need a network", code="E1001")
-
-
-def _nothing(_types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:
-    return ()
+_OPS = HostOps(
+    family="communication",
+    resource=NETWORK,
+    no_gradient="rows are routed when all gradients are taken",
+    evaluate=not_evaluated("rows on their way need a network"),
+)
 
 
 def _one(_types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
@@ -101,33 +99,26 @@ _RESULTS = {
 def _register(name: str, summary: str, attributes: type[Attributes], infer: InferTypes, *parameters: Parameter) -> None:
     signature = ", ".join(f"{p.name}: {p.type}" for p in parameters)
     results = _RESULTS.get(name, "")
-    register(
-        OpRecord(
-            name=name,
-            family="communication",
-            summary=summary,
-            signature=f"proc {name}[T: any, ..S]({signature}){results}",
-            parameters=parameters,
-            infer=infer,
-            evaluate=_evaluate,
-            lowering=HostCall(name, NETWORK),
-            attributes=attributes,
-            constraints=("one token, that of the network.",),
-            no_gradient="rows are routed when all gradients are taken",
-            effect=Effect.HOST,
-            in_prelude=False,
-            rules=DEFAULTS,
-        )
+    _OPS.register(
+        name,
+        summary,
+        f"proc {name}[T: any, ..S]({signature}){results}",
+        parameters,
+        infer,
+        attributes,
+        ("one token, that of the network.",),
     )
 
 
 _numbers = Parameter("ids", type="i64[..S]")
 _rows = Parameter("rows", type="T[..S]")
-_register("route_ids", "Tells the owners of rows which ones are meant.", RouteAttributes, _nothing, _numbers)
+_register("route_ids", "Tells the owners of rows which ones are meant.", RouteAttributes, no_results, _numbers)
 _register("routed_ids", "Waits for the numbers of rows that lie here.", RoutedAttributes, _ids)
-_register("route_rows", "Sends rows to the tasks that own the rows of these numbers.", RouteAttributes, _nothing, _rows)
+_register(
+    "route_rows", "Sends rows to the tasks that own the rows of these numbers.", RouteAttributes, no_results, _rows
+)
 _register("routed_rows", "Waits for rows that belong to rows that lie here.", RoutedAttributes, _one)
-_register("answer_rows", "Sends rows to the tasks that asked for them.", RouteAttributes, _nothing, _rows)
+_register("answer_rows", "Sends rows to the tasks that asked for them.", RouteAttributes, no_results, _rows)
 _register("answered_rows", "Waits for rows from their owners, and puts them in order.", RoutedAttributes, _one)
 _register("shard_place", "The number of this task among the owners, and of its rows.", ShardAttributes, _shard_location)
 _register("shard_rows", "The numbers of the rows that lie here.", ShardAttributes, _one)
