@@ -22,9 +22,11 @@ def print_ending(entry: str, steps: int, ending: Ending, folder: Path | None, ou
     if out is not None and not Path(out).exists():
         text = f"this run was done before, and {out} is not there: what it gave is not kept with the state"
         raise click.UsageError(f"{text}\n  {_AGAIN}")
-    data: dict[str, object] = {"entry": entry, "steps": steps, "seconds": 0.0, "stopped": False, "done_before": True}
+    data: dict[str, object] = {"entry": entry, "steps": steps, "seconds": 0.0, "stopped": False}
+    data |= {"end_of_data": ending.is_out_of_data, "done_before": True}
     data |= {"results": dict(ending.results), **{n: v for n, v in ending.shares.items() if n not in data}}
-    text = f"{entry}: done before, {steps} step{'s' if steps != 1 else ''}  {ending.message}".rstrip()
+    ended = ", then the data ended" if ending.is_out_of_data else ""
+    text = f"{entry}: done before, {steps} step{'s' if steps != 1 else ''}{ended}  {ending.message}".rstrip()
     click.echo(json.dumps(data) if as_json else text)
     click.echo(f"this run was done before, and is saved in {folder}: {_AGAIN}", err=True)
     return 0

@@ -75,6 +75,8 @@ def _ending(report: Report) -> dict[str, int | str]:
     texts = {"told": results_line(report), "results": next(filter(_fits, map(json.dumps, (whole, single))), "")}
     if report.over is not None:
         texts["shares"] = json.dumps(shares(report))
+    if report.is_out_of_data:
+        texts["end_of_data"] = "true"
     return {name: text for name, text in texts.items() if _fits(text) and text not in ("", "{}")}
 
 
@@ -85,18 +87,20 @@ def _fits(text: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class Ending:
     """What a run that is over printed, as far as its checkpoint has it: the results in words and as data, and of what
-    they are where feeds were cut into batches (`shares`)."""
+    they are where feeds were cut into batches (`shares`); and whether it was over as its data had ended."""
 
     message: str = ""
     results: Mapping[str, object] = field(default_factory=dict[str, object])
     shares: Mapping[str, object] = field(default_factory=dict[str, object])
+    is_out_of_data: bool = False
 
 
 def ending_of(progress: Progress) -> Ending:
     """Of a checkpoint of an earlier version there are the results alone."""
     results = _table(progress, "results")
     line = progress.get("told")
-    return Ending(line if isinstance(line, str) else described_results(results), results, _table(progress, "shares"))
+    message = line if isinstance(line, str) else described_results(results)
+    return Ending(message, results, _table(progress, "shares"), "end_of_data" in progress)
 
 
 def _table(progress: Progress, name: str) -> Mapping[str, object]:

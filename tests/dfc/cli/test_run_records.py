@@ -72,7 +72,9 @@ def test_the_end_of_the_data_ends_a_run_well_and_its_state_is_saved(dfc: Command
     assert (ended.code, json.loads(ended.out)["end_of_data"], json.loads(ended.out)["steps"]) == (0, True, 14)
     assert json.loads(ended.out)["results"] == whole["results"]
     again = dfc(*RUN, "--steps", 20, "--state", "kept")
-    assert (again.code, json.loads(again.out)["results"]) == (0, whole["results"])
+    assert (again.code, json.loads(again.out)) == (0, {**json.loads(ended.out), "seconds": 0.0, "done_before": True})
+    again = dfc(*RUN[:-1], "--steps", 20, "--state", "kept")
+    assert "done before, 14 steps, then the data ended" in again.out
     assert "14 steps" in dfc(*RUN[:-1], "--steps", 20).out
 
 
