@@ -70,7 +70,7 @@ class ModuleEntry(CallableEntry):
         """Starts a call and comes back at once: `result()` of the future is what the call gives or raises. Calls that
         share state are made in the order in which they are started, all others at the same time. Feeds are not to be
         changed before the call has ended; one that has not begun can be cancelled."""
-        from dfc_runtime.calls.starting import start  # most programs are called and waited for
+        from dfc_runtime.calls.started.starting import start  # most programs are called and waited for
 
         return start(self._machinery, self.signature, self.function, feeds, named)
 

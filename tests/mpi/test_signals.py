@@ -140,7 +140,7 @@ def test_a_rank_that_was_signalled_does_not_end_before_rank_0_has_finished() -> 
     """A launcher ends all ranks when one ends with the code of a signal."""
     text = """
     import os, signal, sys, time
-    from dfc.cli.rank_process import as_rank
+    from dfc.cli.ranks.process import as_rank
 
     def body(comm, records):
         if comm.rank:

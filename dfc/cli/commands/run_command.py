@@ -15,11 +15,11 @@ import numpy as np
 from dfc.cli import done_before, running
 from dfc.cli.bundles import LoadOptions, cluster_of, entry_of, measure_on, open_module, open_on
 from dfc.cli.failures import did_you_mean, is_terminal
-from dfc.cli.launchers import is_rank
 from dfc.cli.listeners import Bar, Both, Lines, Silent
 from dfc.cli.parts import PartRequest, check_once, run_part
-from dfc.cli.rank_options import OF_RANKS, OF_THE_LAUNCH, check_for_ranks, refuse, words
-from dfc.cli.ranks import Launch, check_batches, fitting_counts, job_counts, supervise
+from dfc.cli.ranks.launch import Launch, check_batches, fitting_counts, job_counts, supervise
+from dfc.cli.ranks.launchers import is_rank
+from dfc.cli.ranks.options import OF_RANKS, OF_THE_LAUNCH, check_for_ranks, refuse, words
 from dfc.cli.saving import Keeper, Plan, refuse_checkpoint, saves
 from dfc.cli.values import Setting, feeds, named, plain, require_folder, require_no_file, settings, write_arrays
 from dfc.deferred.dataclasses import dataclass
@@ -258,7 +258,7 @@ def _start(context: click.Context, asked: _Asked, launch: Launch) -> int:
 
 
 def _among_ranks(context: click.Context, asked: _Asked, jobs: Mapping[str, int], deadline: float | None) -> int:
-    from dfc.cli.rank_process import as_rank  # most runs are no rank of many
+    from dfc.cli.ranks.process import as_rank  # most runs are no rank of many
 
     return as_rank(partial(_as_rank, context, asked, jobs, deadline))
 
@@ -295,7 +295,7 @@ def _on_rank(module: ClusterModule | Module, asked: _Asked, records: SupervisorL
     """Rank 0 runs, the others follow."""
     if isinstance(module, Module):
         return _run(module, asked)
-    from dfc.cli.rank_process import follow, watched
+    from dfc.cli.ranks.process import follow, watched
 
     with watched(module, records):
         if module.rank:
@@ -345,7 +345,7 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink 
 
 def _with_supervisor(listener: Silent, records: SupervisorLink) -> Both:
     """The listener, and with it the supervisor."""
-    from dfc.cli.rank_process import Pulse
+    from dfc.cli.ranks.process import Pulse
 
     return Both(listener, Pulse(records))
 

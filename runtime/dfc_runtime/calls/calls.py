@@ -34,7 +34,7 @@ from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, RESTORE, SAVE, Entry
 from dfc_runtime.state.state import State
 
 if TYPE_CHECKING:
-    from dfc_runtime.calls.starting import StartedCalls
+    from dfc_runtime.calls.started.starting import StartedCalls
     from dfc_runtime.runners.runners import Runners  # programs without queues need nothing of it
 
 Array = NDArray[np.generic]

@@ -23,7 +23,7 @@ CHECKS = {*ARRAYS, *COMPILER, *RANKS, *MISTAKES, "interegular.patterns", "dfc_ru
 FORMATS = {*CHECKS, "dfc.elaborate", "dfc.ops"} - {"dfc.distribute", "dfc.syntax.messages"}
 RUNS = PARSER | COMPILER | FRONT_END | {"mpi4py", "dfc_target_cpu", "dfc_target_cuda", "dfc_driver_cuda"}
 LOOKS = {*RUNS, "dfc_driver_cpu", "dfc_runtime.calls.hosts", "dfc_runtime.distributed"}
-OF_MANY = {"dfc.cli.rank_process", "dfc_runtime.distributed.calls.cluster_module", "dfc_runtime.distributed.loading"}
+OF_MANY = {"dfc.cli.ranks.process", "dfc_runtime.distributed.calls.cluster_module", "dfc_runtime.distributed.loading"}
 """What a run on one rank does without."""
 SCRIPT = """if True:
     import sys
@@ -60,7 +60,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("check DIGITS", CHECKS, 255),
         ("fmt --check DIGITS", FORMATS, 66),
         ("run BUNDLE f", {*RUNS, *OF_MANY}, 122),
-        ("run --help", {*RUNS, *OF_MANY, "dfc_driver_cpu"}, 105),
+        ("run --help", {*RUNS, *OF_MANY, "dfc_driver_cpu"}, 106),
         ("inspect BUNDLE", {*LOOKS, *ARRAYS}, 45),
         ("verify BUNDLE", {*LOOKS, *ARRAYS}, 42),
     ],

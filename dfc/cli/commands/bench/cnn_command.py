@@ -7,12 +7,12 @@ from typing import cast
 
 import click
 
-from dfc.cli.launchers import is_rank
 from dfc.cli.networks import running, variables
 from dfc.cli.networks.jobs import HERE, JOBS, Jobs, hosts_of, name_of
 from dfc.cli.networks.request import Request
 from dfc.cli.networks.zoo import NETWORKS
-from dfc.cli.rank_process import as_rank
+from dfc.cli.ranks.launchers import is_rank
+from dfc.cli.ranks.process import as_rank
 from dfc.cli.tables import table
 from dfc_runtime.errors import UnsupportedError
 

@@ -22,9 +22,10 @@ from functools import partial
 from typing import Protocol
 from weakref import WeakSet
 
-from dfc_runtime.calls import interrupting, workers
+from dfc_runtime.calls import interrupting
 from dfc_runtime.calls.gate import Gate
-from dfc_runtime.calls.ordering import Order, Uses, uses_of
+from dfc_runtime.calls.started import workers
+from dfc_runtime.calls.started.ordering import Order, Uses, uses_of
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import LimitError, RunError
 from dfc_runtime.formats.manifest import MUTEX_KINDS, QUEUE_KINDS, QUEUE_SIZE, Entry, Manifest

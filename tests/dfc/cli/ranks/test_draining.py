@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc.cli.draining import unread, until_read
+from dfc.cli.ranks.draining import unread, until_read
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Runs on many ranks, seen from outside: started under a supervisor, as many as fit, with batches that can be cut.
 
 A process is a rank if an MPI launcher or a supervisor has started it (`launchers`); what it does then is in
-`rank_process`. Assumes nothing of MPI.
+`process`. Assumes nothing of MPI.
 """
 
 from __future__ import annotations

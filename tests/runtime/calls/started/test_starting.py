@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc_runtime.calls import starting, workers
+from dfc_runtime.calls.started import starting, workers
 from dfc_runtime.errors import FeedError, LimitError, RunError
 from dfc_runtime.module import Module
 from tests.support.forked import in_child
@@ -335,7 +335,7 @@ def test_a_started_call_does_not_keep_the_process(tmp_path: Path) -> None:
     (tmp_path / "p.bundle").write_bytes(compiled(PROGRAM))
     text = """
 import dfc_runtime
-from dfc_runtime.calls import starting
+from dfc_runtime.calls.started import starting
 starting._PATIENCE = 0.2
 model = dfc_runtime.load("p.bundle")
 model.spin.start(), model.next.start(), model.add.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dfc.cli.launchers import Launched, is_rank, launched, separated
+from dfc.cli.ranks.launchers import Launched, is_rank, launched, separated
 
 HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "3", "PMI_FD": "7", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "3"}
 OPEN_MPI = {"PMIX_RANK": "2", "OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_NAMESPACE": "prterun-1"}

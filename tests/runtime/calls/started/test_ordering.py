@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import dfc
-from dfc_runtime.calls.ordering import Access, Order, Uses, uses_of
+from dfc_runtime.calls.started.ordering import Access, Order, Uses, uses_of
 from tests.support.sweeping import few
 
 READ, CONCURRENT, ALONE = Access.READ, Access.CONCURRENT, Access.ALONE

@@ -8,16 +8,14 @@ import pytest
 
 import dfc
 import dfc_runtime
-from dfc.cli import ranks
+from dfc.cli.ranks.launch import Launch, supervise
 from dfc.cli.saving import Plan
 from dfc_runtime.distributed.launch import supervisor
 
-ONCE, AGAIN = ranks.Launch(2, 0, 0, 30.0), ranks.Launch(2, 3, 0, 30.0)
+ONCE, AGAIN = Launch(2, 0, 0, 30.0), Launch(2, 3, 0, 30.0)
 
 
-def advice(
-    launch: ranks.Launch, plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> str:
+def advice(launch: Launch, plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     """What is told after a job in which rank 1 died."""
 
     def died(_job: object, tell: object, _report: object) -> int:
@@ -25,7 +23,7 @@ def advice(
         return 75
 
     monkeypatch.setattr(supervisor, "supervise", died)
-    assert ranks.supervise(launch, [], plan, claims=False) == 75
+    assert supervise(launch, [], plan, claims=False) == 75
     first, second = capsys.readouterr().err.splitlines()
     assert first == "dfc: rank 1 has died"
     return second.strip()

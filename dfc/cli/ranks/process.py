@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dfc.cli import failures, launchers
-from dfc.cli.draining import until_read
+from dfc.cli import failures
 from dfc.cli.listeners import Silent
+from dfc.cli.ranks import launchers
+from dfc.cli.ranks.draining import until_read
 from dfc.cli.running import Report
 from dfc_runtime.distributed.launch.record_files import current_epoch
 from dfc_runtime.distributed.launch.records import (
