@@ -88,9 +88,8 @@ class Pipeline:
         return first if first is not None and first.share >= CLEAR else None
 
 
-def pipeline_of(data: object, calls: Mapping[str, Calls]) -> Pipeline:
+def pipeline_of(about: Mapping[str, object], calls: Mapping[str, Calls]) -> Pipeline:
     """From what a trace has of stages; ValueError or KeyError if that is malformed."""
-    about = mapping(data, "stages")
     waits = [_wait(each) for each in _rows(about, "waits")]
     stages = [_runner(each, waits) for each in _rows(about, "runners")]
     users = sorted({each.stage for each in waits} & calls.keys())

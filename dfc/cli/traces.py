@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
-from dfc.cli import pipelines
-from dfc.cli.pipelines import Calls, Pipeline, as_lines, pipeline_of
+from dfc.cli import pipelines, schedules
+from dfc.cli.pipelines import Calls, Pipeline, pipeline_of
+from dfc.cli.schedules import Schedule, schedules_of
 from dfc.cli.tables import seconds, table
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.errors import FileError
@@ -54,6 +55,7 @@ class Trace:
     ranks: Mapping[int, str]
     events: Sequence[Event]
     pipeline: Pipeline | None = None
+    schedules: Sequence[Schedule] = ()
 
 
 def read(path: Path) -> Trace:
@@ -63,8 +65,11 @@ def read(path: Path) -> Trace:
         about = mapping(data["otherData"], "otherData")
         ranks = {_rank(each): text(each["name"], "name") for each in map(_mapping, items(about["ranks"], "ranks"))}
         events = [_event(each) for each in map(_mapping, items(data["traceEvents"], "events")) if each["ph"] == "X"]
-        pipeline = pipeline_of(about["stages"], _calls(events)) if "stages" in about else None
-        return Trace(text(about["program"], "program"), ranks, events, pipeline)
+        name = text(about["program"], "program")
+        if "stages" not in about:
+            return Trace(name, ranks, events)
+        stages = mapping(about["stages"], "stages")
+        return Trace(name, ranks, events, pipeline_of(stages, _calls(events)), schedules_of(stages))
     except (ValueError, KeyError, OverflowError) as problem:
         reason = f"it has no {problem}" if isinstance(problem, KeyError) else problem
         raise FileError(f"{path} is no trace of dfc: {reason}", code="E0909") from None
@@ -167,7 +172,10 @@ def as_text(trace: Trace, top: int) -> str:
     lines = [f"{trace.program}: {count} rank{'s' if count > 1 else ''}, {seconds(length)}, {len(trace.events)} events"]
     lines += _ranks(trace, length)
     if trace.pipeline is not None:
-        lines += ["", *as_lines(trace.pipeline, top)]
+        lines += ["", *pipelines.as_lines(trace.pipeline, top)]
+    for each in trace.schedules:
+        if each.steps:
+            lines += ["", *schedules.as_lines(each, top)]
     for title, totals in (("top stalls", stalls(trace)), ("top kernels", kernels(trace))):
         if totals:
             lines += ["", f"{title} by source line", *_table(list(totals.items())[:top])]
@@ -190,6 +198,7 @@ def as_data(trace: Trace) -> dict[str, object]:
             for key, lines in totals.items()
         },
         "pipeline": pipelines.as_data(trace.pipeline) if trace.pipeline is not None else None,
+        "schedules": [schedules.as_data(each) for each in trace.schedules],
     }
 
 

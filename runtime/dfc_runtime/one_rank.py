@@ -110,7 +110,7 @@ def _traced(module: Module, recorder: Recorder | None, path: str | os.PathLike[s
     """The module; if it is traced, closing it writes the file."""
     if recorder is not None and path is not None:
         meter = module.measured_stages()
-        recorder.record_calls(module.entries, module.__dict__)
+        recorder.record_calls(module.entries, module.__dict__, meter)
         module.at_close.append(lambda: recorder.write(path, module.name, meter))
     return module
 

@@ -61,6 +61,10 @@ class Stages(Protocol):
         """When a queue was seen with another depth than before, in nanoseconds of `time.perf_counter_ns`."""
         ...
 
+    def recorded(self, name: str, function: Callable[..., object]) -> Callable[..., object]:
+        """The function of an entry, which notes its calls where runners feed it."""
+        ...
+
     def stop(self) -> None:
         """Measures no more."""
         ...
@@ -140,12 +144,15 @@ class Recorder:
             number = self._sites[key] = self._number(Label(category, name, _location(site), site.entry))
         return number
 
-    def record_calls(self, entries: Mapping[str, Called], attributes: dict[str, object]) -> None:
+    def record_calls(
+        self, entries: Mapping[str, Called], attributes: dict[str, object], stages: Stages | None = None
+    ) -> None:
         """Calls of these entries are recorded from now on; those among the attributes of a module, too. What was before
         is the time to load."""
         self.add(Label(LOAD, "load"), self._begin, time.perf_counter_ns())
         for name, entry in entries.items():
-            entry.function = self._call(name, entry.function)
+            function = entry.function if stages is None else stages.recorded(name, entry.function)
+            entry.function = self._call(name, function)
             if name in attributes:
                 attributes[name] = entry.function
 

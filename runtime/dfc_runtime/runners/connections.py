@@ -81,6 +81,19 @@ class Connections:
         """The runners that put into a queue."""
         return [name for name in self.runners if queue in self.uses[name].puts]
 
+    def feeding(self, entry: str) -> tuple[str, ...]:
+        """The queues that feed an entry through runners, those nearer to the source first; none if no runner does. A
+        queue in a circle comes where it is reached first, from the entry back."""
+        uses = self.uses[entry]
+        if self.entries[entry].is_runner or not any(self.fillers(queue) for queue in uses.takes):
+            return ()
+        backwards, fed = sorted(uses.takes), 0
+        while fed < len(backwards):
+            takes = set[str]().union(*(self.uses[runner].takes for runner in self.fillers(backwards[fed])))
+            backwards += sorted(takes.difference(backwards))
+            fed += 1
+        return tuple(reversed(backwards))
+
     def is_filled_by_calls(self, queue: str) -> bool:
         """Whether an entry that is called puts into it, tests included."""
         return any(queue in uses.puts for name, uses in self.uses.items() if not self.entries[name].is_runner)

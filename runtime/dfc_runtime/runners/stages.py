@@ -1,19 +1,21 @@
 """How long each stage of a pipeline works and waits, and how full its queues are, while a program is traced.
 
 Assumes native queues that count waits at their fault sites. Guarantees that nothing is measured where no meter is made;
-depths are looked at `PERIOD` apart, from a thread of its own that ends with `stop`.
+depths are looked at `PERIOD` apart, from a thread of its own that ends with `stop`; and the steps of entries that take
+are noted as they come.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.manifest import MUTEX_ACQUIRE, QUEUE_PUT, HostSite, Manifest
 from dfc_runtime.runners.connections import TAKES
 from dfc_runtime.runners.crew import Crew
+from dfc_runtime.runners.steps import StepLog
 
 PERIOD = 0.005
 """Seconds between two looks at the queues."""
@@ -41,10 +43,33 @@ class StageMeter:
         self._waits = crew.queues.measure_waits(len(manifest.faults))
         self._queues = {name: crew.queues.queue(name) for name in crew.connections.queues}
         self._depths = {name: Depth() for name in self._queues if name not in crew.connections.mutexes}
+        self._steps: dict[str, StepLog] = {}
         self.changes: list[tuple[int, str, int]] = []
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="dfc-depths", daemon=True)
         self._thread.start()
+
+    def recorded(self, name: str, function: Callable[..., object]) -> Callable[..., object]:
+        """The function of an entry; one that takes what runners make notes its steps."""
+        feeding = self._crew.connections.feeding(name)
+        if not feeding:
+            return function
+        waits = [fault for site, fault in self._fault_sites() if site.entry == name and site.kind in TAKES]
+        log = self._steps[name] = StepLog(feeding, lambda: self._put(feeding), lambda: self._times_waited(waits))
+        return log.recorded(function)
+
+    def _put(self, queues: Sequence[str]) -> tuple[int, ...]:
+        return tuple(self._queues[name].numbers[0] for name in queues)
+
+    def _times_waited(self, faults: Sequence[int]) -> int:
+        return sum(int(self._waits[fault, 1]) for fault in faults)
+
+    def _fault_sites(self) -> Iterator[tuple[HostSite, int]]:
+        """Where somebody may wait, and the fault that counts it."""
+        for site in self._sites:
+            fault = site.attributes.get("fault")
+            if isinstance(fault, int):
+                yield site, fault
 
     def stop(self) -> None:
         """Looks at no queue any more: their memory may go."""
@@ -84,11 +109,7 @@ class StageMeter:
                 }
                 for name, total in self._crew.totals.items()
             ],
-            "waits": [
-                self._wait(site, fault)
-                for site in self._sites
-                if isinstance(fault := site.attributes.get("fault"), int)
-            ],
+            "waits": [self._wait(site, fault) for site, fault in self._fault_sites()],
             "queues": [
                 {
                     "name": name,
@@ -98,6 +119,7 @@ class StageMeter:
                 }
                 for name, depth in self._depths.items()
             ],
+            "steps": [log.report(name) for name, log in self._steps.items()],
         }
 
     def _wait(self, site: HostSite, fault: int) -> Mapping[str, object]:

@@ -136,3 +136,39 @@ def test_depths_are_seen_while_they_last(tmp_path: Path) -> None:
     assert 0 < cast("float", queues["raw"]["mean"]) <= 4
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert 4 in [each["args"]["elements"] for each in events if each["ph"] == "C" and each["name"] == "queue raw"]
+
+
+def test_steps_note_what_had_come_into_the_queues_that_feed_them(tmp_path: Path) -> None:
+    answer = Answer()
+    answer.go.set()
+    model = traced(tmp_path / "t.json", answer)
+    done = model._machinery.driver.queues.queue("done")
+    for k in range(3):
+        model.feed(k)
+        eventually(lambda count=k + 1: done.numbers[0] == count)
+        assert model.next() == k  # it is there
+    waiting = threading.Thread(target=model.next)
+    waiting.start()
+    eventually(lambda: done._header.takers == 1)
+    model.feed(3)
+    waiting.join()
+    model.close()
+    (steps,) = stages_in(tmp_path / "t.json")["steps"]  # not of `feed`, nor of `finish`
+    assert (steps["entry"], steps["queues"], steps["put"]) == ("next", ["raw", "done"], [4, 4])
+    rows = cast("list[list[int]]", steps["steps"])
+    assert [row[3:] for row in rows] == [[1, 1], [2, 2], [3, 3], [3, 3]]
+    assert [row[2] for row in rows] == [0, 0, 0, 1]
+    ends = [time for row in rows for time in row[:2]]
+    assert ends == sorted(ends)
+    assert ends[0] == 0
+
+
+def test_a_call_that_fails_is_no_step(tmp_path: Path) -> None:
+    answer = Answer()
+    answer.go.set()
+    model = traced(tmp_path / "t.json", answer)
+    model.finish()
+    assert drained(model.next) == []
+    model.close()
+    (steps,) = stages_in(tmp_path / "t.json")["steps"]
+    assert steps["steps"] == []
