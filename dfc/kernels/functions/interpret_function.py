@@ -6,15 +6,13 @@ target gives on a machine with fused multiply-add, but for those of a NaN.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc.ir.dtypes import F32, DType
+from dfc.ir.dtypes import DType
 from dfc.kernels.functions import (
     Argument,
     Call,
@@ -27,6 +25,7 @@ from dfc.kernels.functions import (
     Repeat,
     Where,
 )
+from dfc.kernels.functions.fused_multiply_add import fused_multiply_add
 
 Values = tuple[Any, ...]
 
@@ -139,7 +138,8 @@ _PLAIN: dict[str, Callable[..., Any]] = {
 def primitive(name: str, operands: Sequence[Any], source: DType, dtype: DType) -> Any:
     """One primitive of arguments whose first is of type `source`."""
     if name in ("fma", "multiply_add"):
-        return np.asarray(_fused(dtype == F32)(*operands)).astype(dtype.numpy)
+        a, b, c = operands
+        return fused_multiply_add(a, b, c, dtype)
     if name == "convert":
         return np.asarray(operands[0]).astype(dtype.numpy)
     if name == "bits":
@@ -149,15 +149,6 @@ def primitive(name: str, operands: Sequence[Any], source: DType, dtype: DType) -
     if name == "mul_high":
         return _mul_high(*operands)
     return _PLAIN[name](*operands)
-
-
-@cache
-def _fused(single: bool) -> Callable[..., Any]:
-    """The C library's, element by element: NumPy has none."""
-    library = ctypes.CDLL(None)
-    called, kind = (library.fmaf, ctypes.c_float) if single else (library.fma, ctypes.c_double)
-    called.restype, called.argtypes = kind, [kind] * 3
-    return np.frompyfunc(called, 3, 1)
 
 
 def _leading_zeros(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
