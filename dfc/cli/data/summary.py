@@ -7,7 +7,8 @@ import numpy as np
 from dfc_runtime.errors import DfcError
 from dfc_runtime.records.columns import Alike, alike
 from dfc_runtime.records.example import no_example
-from dfc_runtime.records.reading import Batch, RecordFiles
+from dfc_runtime.records.files import Batch
+from dfc_runtime.records.reading import RecordFiles
 from dfc_runtime.terminal import in_one_line
 
 AT_ONCE = 1 << 16

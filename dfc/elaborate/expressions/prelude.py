@@ -95,7 +95,7 @@ SPECIAL: dict[str, Special] = {
     "summary.scalar": Special("summary.scalar(const tag: str, x, step: i64)", 2, host_output.run_scalar),
     "summary.histogram": Special("summary.histogram(const tag: str, x, step: i64)", 2, host_output.run_histogram),
     "debug.print": Special("debug.print(const format: str, values ..)", 1, host_output.run_print, takes_more=True),
-    readers.FUNCTION: Special(readers.SIGNATURE, 0, readers.refuse_reader),
+    **{name: Special(signature, 0, readers.refuse_reader(name)) for name, signature in readers.SIGNATURES.items()},
     PARSE: Special(f"{PARSE}(record, fields)", 2, _make_example),
     DECODE: Special(f"{DECODE}(bytes, type)", 2, _make_decoded),
     "clock": Special("clock()", 0, host_output.make_clock),

@@ -1,4 +1,4 @@
-"""`record_files`: a reader of records, whose position is state.
+"""`record_files`, `line_files`: readers of records, whose position is state.
 
     var files = record_files("data/train-*.rec", passes = 10, shuffle = true, seed = 3)
 
@@ -9,10 +9,11 @@ Guarantees that nothing but its `next` moves a reader, and that no two bodies th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
@@ -27,12 +28,15 @@ from dfc.ir.attributes import Literal
 from dfc.ir.graph import Entry, Graph, Node, ResourceKind
 from dfc.ops.effects.records import POSITION, RecordAttributes
 from dfc.syntax.tree import tree
+from dfc_runtime.records.formats import FORMATS
 
-FUNCTION = "record_files"
-SIGNATURE = (
-    f"{FUNCTION}(const pattern: str, const passes: int = 1, const shuffle = false, const seed: int = 0, "
+FUNCTIONS = {form.function: name for name, form in FORMATS.items()}
+"""The formats that they read, by their names."""
+SIGNATURES = {
+    function: f"{function}(const pattern: str, const passes: int = 1, const shuffle = false, const seed: int = 0, "
     'const on_error: str = "fail", const part: int = 0, const parts: int = 1, const longest: int = 1_048_576)'
-)
+    for function in FUNCTIONS
+}
 ARGUMENTS = ("pattern", "passes", "shuffle", "seed", "on_error", "part", "parts", "longest")
 ORDERS = {False: "", True: "files", "files": "files", "records": "records"}
 """What `shuffle` says, and what is shuffled then."""
@@ -54,10 +58,11 @@ def declare_reader(
 ) -> ReaderValue:
     """The reader that an item declares."""
     value = item.value
-    assert isinstance(value, tree.Call)
+    assert isinstance(value, tree.Call) and isinstance(value.function, tree.Name)
+    function = value.function.text
     expected = [ExpectedArgument(each, each == "pattern") for each in ARGUMENTS]
-    arguments = assign_arguments(FUNCTION, expected, arguments_of(value), value.span, SIGNATURE)
-    attributes = _attributes(context, name, arguments)
+    arguments = assign_arguments(function, expected, arguments_of(value), value.span, SIGNATURES[function])
+    attributes = _Constants(context, function, arguments).attributes(name)
     span, doc = item.name.span, item.documentation
     variable = Variable(name, ResourceKind.VARIABLE, POSITION, False, span, container, saved, doc)
     literal = LiteralTensor(Literal(np.zeros(2, np.int64)), POSITION)
@@ -66,76 +71,83 @@ def declare_reader(
     return ReaderValue(variable, attributes)
 
 
-def refuse_reader(context: Context, arguments: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
-    """`record_files(..)` anywhere but in a declaration."""
-    del context, arguments, expected
-    helps = ('declare it at the top of the file: `var files = record_files("data/*.rec")`',)
-    raise mistake("E0407", f"`{FUNCTION}` makes a reader", span, "here is no reader", helps=helps)
+def refuse_reader(function: str) -> Callable[[Context, Mapping[str, Argument], Span, Expected], Entity]:
+    """A call of that function anywhere but in a declaration."""
+
+    def refuse(context: Context, arguments: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
+        del context, arguments, expected
+        helps = (f'declare it at the top of the file: `var files = {function}("data/*")`',)
+        raise mistake("E0407", f"`{function}` makes a reader", span, "here is no reader", helps=helps)
+
+    return refuse
 
 
-def _attributes(context: Context, name: str, arguments: Mapping[str, Argument]) -> RecordAttributes:
-    parts = _number(context, arguments, "parts", 1, (1, MOST_PARTS))
-    return RecordAttributes(
-        name,
-        _text(context, arguments, "pattern", ""),
-        _number(context, arguments, "passes", 1, (1, MOST_PASSES)),
-        _order(context, arguments),
-        _number(context, arguments, "seed", 0, (-(2**63), 2**63 - 1)),
-        _on_error(context, arguments),
-        _number(context, arguments, "part", 0, (0, parts - 1)),
-        parts,
-        _number(context, arguments, "longest", LONGEST, (1, LARGEST_RECORD)),
-    )
+@dataclass(frozen=True, slots=True)
+class _Constants:
+    """The arguments of a declaration, which are known when the program is compiled."""
 
+    context: Context
+    function: str
+    arguments: Mapping[str, Argument]
 
-def _constant(context: Context, argument: Argument, name: str) -> bool | int | float | str:
-    what = f"the argument `{name}` of `{FUNCTION}`"
-    return constant_of(context, value_of(context, argument), argument.span, what)
+    def attributes(self, name: str) -> RecordAttributes:
+        """The reader of that name."""
+        parts = self._number("parts", 1, (1, MOST_PARTS))
+        return RecordAttributes(
+            name,
+            self._text("pattern", ""),
+            self._number("passes", 1, (1, MOST_PASSES)),
+            self._order(),
+            self._number("seed", 0, (-(2**63), 2**63 - 1)),
+            self._on_error(),
+            self._number("part", 0, (0, parts - 1)),
+            parts,
+            self._number("longest", LONGEST, (1, LARGEST_RECORD)),
+            FUNCTIONS[self.function],
+        )
 
+    def _constant(self, argument: Argument, name: str) -> bool | int | float | str:
+        what = f"the argument `{name}` of `{self.function}`"
+        return constant_of(self.context, value_of(self.context, argument), argument.span, what)
 
-def _number(
-    context: Context, arguments: Mapping[str, Argument], name: str, default: int, bounds: tuple[int, int]
-) -> int:
-    argument, (least, most) = arguments.get(name), bounds
-    if argument is None:
-        return default
-    value = _constant(context, argument, name)
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        title = f"the argument `{name}` of `{FUNCTION}` is a whole number from {least} to {most}"
-        raise mistake("E0315", title, argument.span)
-    return value
+    def _number(self, name: str, default: int, bounds: tuple[int, int]) -> int:
+        argument, (least, most) = self.arguments.get(name), bounds
+        if argument is None:
+            return default
+        value = self._constant(argument, name)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            title = f"the argument `{name}` of `{self.function}` is a whole number from {least} to {most}"
+            raise mistake("E0315", title, argument.span)
+        return value
 
+    def _text(self, name: str, default: str) -> str:
+        argument = self.arguments.get(name)
+        if argument is None:
+            return default
+        value = self._constant(argument, name)
+        if not isinstance(value, str) or not value or "\0" in value:
+            title = f"the argument `{name}` of `{self.function}` is a text"
+            raise mistake("E0315", title, argument.span, helps=('such as `"data/train-*.rec"`',))
+        return value
 
-def _text(context: Context, arguments: Mapping[str, Argument], name: str, default: str) -> str:
-    argument = arguments.get(name)
-    if argument is None:
-        return default
-    value = _constant(context, argument, name)
-    if not isinstance(value, str) or not value or "\0" in value:
-        title = f"the argument `{name}` of `{FUNCTION}` is a text"
-        raise mistake("E0315", title, argument.span, helps=('such as `"data/train-*.rec"`',))
-    return value
+    def _order(self) -> str:
+        argument = self.arguments.get("shuffle")
+        if argument is None:
+            return ""
+        value = self._constant(argument, "shuffle")
+        if not isinstance(value, bool | str) or value not in ORDERS:
+            title = f'the argument `shuffle` of `{self.function}` is `true`, `false`, `"files"` or `"records"`'
+            notes = ("`true` means `files`: their names in another order in each pass",)
+            raise mistake("E0315", title, argument.span, notes=notes)
+        return ORDERS[value]
 
-
-def _order(context: Context, arguments: Mapping[str, Argument]) -> str:
-    argument = arguments.get("shuffle")
-    if argument is None:
-        return ""
-    value = _constant(context, argument, "shuffle")
-    if not isinstance(value, bool | str) or value not in ORDERS:
-        title = f'the argument `shuffle` of `{FUNCTION}` is `true`, `false`, `"files"` or `"records"`'
-        notes = ("`true` means `files`: their names in another order in each pass",)
-        raise mistake("E0315", title, argument.span, notes=notes)
-    return ORDERS[value]
-
-
-def _on_error(context: Context, arguments: Mapping[str, Argument]) -> str:
-    value = _text(context, arguments, "on_error", "fail")
-    if value not in ("fail", "skip"):
-        title = f'the argument `on_error` of `{FUNCTION}` is `"fail"` or `"skip"`'
-        notes = ("a damaged record is an error, or it is left out and counted",)
-        raise mistake("E0315", title, arguments["on_error"].span, notes=notes)
-    return value
+    def _on_error(self) -> str:
+        value = self._text("on_error", "fail")
+        if value not in ("fail", "skip"):
+            title = f'the argument `on_error` of `{self.function}` is `"fail"` or `"skip"`'
+            notes = ("a damaged record is an error, or it is left out and counted",)
+            raise mistake("E0315", title, self.arguments["on_error"].span, notes=notes)
+        return value
 
 
 # ----------------------------------------------------------------- sharing --

@@ -18,7 +18,7 @@ from dfc.elaborate.state.declaration import Declaration, register
 from dfc.elaborate.state.mutexes import declare_mutex
 from dfc.elaborate.state.queues import declare_queue, refuse_queue_as_type
 from dfc.elaborate.state.randomness import RNG_TYPE
-from dfc.elaborate.state.readers import FUNCTION as READER
+from dfc.elaborate.state.readers import FUNCTIONS as READERS
 from dfc.elaborate.state.readers import declare_reader
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.types.convert import constant_of, is_operand, tensor
@@ -224,7 +224,7 @@ def _untyped(
     value = item.value
     if isinstance(value, tree.Call) and isinstance(value.function, tree.Name) and value.function.text == "philox":
         return _rng(declaration, item, name, settings)
-    if isinstance(value, tree.Call) and isinstance(value.function, tree.Name) and value.function.text == READER:
+    if isinstance(value, tree.Call) and isinstance(value.function, tree.Name) and value.function.text in READERS:
         _refuse_recompute(item)
         return declare_reader(declaration, context, item, name, container=settings.container, saved=settings.saved)
     context.instance = name

@@ -36,7 +36,8 @@ STRING = "string"
 @dataclass(frozen=True, slots=True)
 class RecordAttributes(Attributes):
     """The full name of a reader, and its stream: files by a pattern, so many passes, `shuffled` as "records", "files"
-    or "", each `parts`-th element from `part` on. `longest` is the room for a record, in bytes."""
+    or "", each `parts`-th element from `part` on. `longest` is the room for a record, in bytes; `format` is what the
+    files are, as in `dfc_runtime.records.formats`."""
 
     resource: str
     pattern: str
@@ -47,6 +48,7 @@ class RecordAttributes(Attributes):
     part: int
     parts: int
     longest: int
+    format: str = "records"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,9 @@ from dfc_runtime.formats.manifest import DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT,
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.records import example
 from dfc_runtime.records.blocks import RecordBlock
-from dfc_runtime.records.framing import HEAD, Numbers, OnError
-from dfc_runtime.records.reading import RecordFiles
+from dfc_runtime.records.files import IndexedFiles
+from dfc_runtime.records.formats import FORMATS, RECORDS
+from dfc_runtime.records.framing import Numbers, OnError
 from dfc_runtime.records.stream import RecordStream, Shuffled, share
 from dfc_runtime.records.wire import WireError
 from dfc_runtime.terminal import in_one_line
@@ -35,8 +36,6 @@ Sources = Mapping[str, str | os.PathLike[str]]
 PREFETCHED = 4096
 PREFETCHED_BYTES = 1 << 22
 """What is read at once: so many records, unless they have more bytes than this."""
-FEWEST_NEIGHBOURS = 4
-"""Records that follow each other in a file, on average, where they are read at once."""
 _ORDERS: Mapping[object, Shuffled] = {"files": "files", "records": "records"}
 
 
@@ -101,8 +100,9 @@ class _Reader:
         )
         self._shuffled: Shuffled = _ORDERS.get(stated["shuffled"], "")
         self._on_error: OnError = "skip" if stated["on_error"] == "skip" else "fail"
+        self._format = FORMATS[str(stated.get("format", RECORDS))]
         self._lock = threading.Lock()
-        self._opened: tuple[RecordFiles, RecordStream] | None = None
+        self._opened: tuple[IndexedFiles, RecordStream] | None = None
         self.block = RecordBlock()
 
     def next(self, request: HostRequest) -> None:
@@ -139,20 +139,17 @@ class _Reader:
     def described(self, number: int) -> tuple[str, str, int]:
         """A record in words, its file and its number in that."""
         with self._lock:
-            files, _ = self._files()
-            file = int(files.locate(np.array([number]))[0][0])
-            record, path = number - int(files.first[file]), files.indices[file].path
-        return f"record {record} of {in_one_line(path)}", path, record
+            return self._files()[0].described(number)
 
-    def _files(self) -> tuple[RecordFiles, RecordStream]:
+    def _files(self) -> tuple[IndexedFiles, RecordStream]:
         if self._opened is None:
-            files = RecordFiles(self._paths(), self._on_error)
-            counts = tuple(index.count for index in files.indices)
+            files = self._format.opened(self._paths(), self._on_error)
             if not files.count:
-                text = f"the files of the reader {shown(self.name)} hold no records: {in_one_line(self._pattern)}"
+                text = f"the files of the reader {shown(self.name)} hold no {self._format.plural}"
+                text += f": {in_one_line(self._pattern)}"
                 raise RecordError(text, code="E0916", file=files.indices[0].path)
             weakref.finalize(self, files.close)
-            self._opened = files, RecordStream(counts, self._shuffled, self._seed)
+            self._opened = files, RecordStream(files.counts, self._shuffled, self._seed)
         return self._opened
 
     def _paths(self) -> list[str]:
@@ -180,7 +177,7 @@ class _Reader:
             helps = f"write some with dfc data make, or name others: --data {self.name}=GLOB"
         return FileError(f"{text}\n  {helps}", code="E0909", spans=[self._site.location])
 
-    def _find(self, files: RecordFiles, stream: RecordStream, position: int) -> tuple[int, int]:
+    def _find(self, files: IndexedFiles, stream: RecordStream, position: int) -> tuple[int, int]:
         """The number of the record at a position, and the position behind it. If the block has another one, it is
         filled with what comes here and behind it: at least one record, but for the end of the data."""
         known = self.block.next(position)
@@ -192,7 +189,7 @@ class _Reader:
         if not len(elements):
             raise self._end(stream)
         numbers = stream.elements(elements)
-        lengths = files.locate(numbers)[2]
+        lengths = files.sizes(numbers)
         count = max(1, int(np.searchsorted(np.cumsum(lengths), PREFETCHED_BYTES, side="right")))
         long = np.flatnonzero(lengths[:count] > self._longest)
         if len(long):
@@ -203,34 +200,28 @@ class _Reader:
         self._fill(files, numbers[:count], np.concatenate([np.array([position]), following[:-1]]), following)
         return int(numbers[0]), int(following[0])
 
-    def _fill(self, files: RecordFiles, numbers: Numbers, positions: Numbers, following: Numbers) -> None:
-        """Reads neighbours at once; what lies apart is left in the files, where code finds it as fast."""
+    def _fill(self, files: IndexedFiles, numbers: Numbers, positions: Numbers, following: Numbers) -> None:
+        """Prefetches some of these records, the first one at least."""
         columns = {"position": positions, "following": following, "number": numbers}
-        lie_apart = np.count_nonzero(np.diff(numbers) != 1) * FEWEST_NEIGHBOURS > len(numbers)
         try:
-            if lie_apart:
-                descriptors, offsets, lengths = files.descriptors(numbers)
-                some = {name: column[: len(lengths)] for name, column in columns.items()}
-                self.block.fill(None, **some, length=lengths, descriptor=descriptors, offset=offsets)
-                return
-            frames = files.unchecked(numbers)
+            some = files.prefetch(numbers)
         except (FileError, RecordError):  # a file has changed, which is said at the turn of a record
-            self.block.fill(None, **columns, length=files.locate(numbers)[2])
+            self.block.fill(None, **columns, length=files.sizes(numbers))
             return
-        self.block.fill(frames.data, **columns, length=frames.lengths, address=frames.starts + frames.data.ctypes.data)
+        columns = {name: column[: len(some.lengths)] for name, column in columns.items()}
+        columns |= {"length": some.lengths, "address": some.addresses}
+        self.block.fill(some.data, **columns, descriptor=some.descriptors, offset=some.offsets)
 
-    def _too_long(self, files: RecordFiles, number: int, size: int) -> LimitError:
-        file = int(files.locate(np.array([number]))[0][0])
-        record, index = number - int(files.first[file]), files.indices[file]
-        at = int(index.starts[record]) - HEAD
-        text = f"record {record} of {in_one_line(index.path)}, at byte {at}, has {size} bytes"
-        text += f", and {shown(self.name)} has room for {self._longest}"
-        helps = f"declare it with record_files(.., longest = {size})"
+    def _too_long(self, files: IndexedFiles, number: int, size: int) -> LimitError:
+        where = files.described(number)[0]
+        at = int(files.locate(np.array([number]))[1][0]) - files.before
+        text = f"{where}, at byte {at}, has {size} bytes, and {shown(self.name)} has room for {self._longest}"
+        helps = f"declare it with {self._format.function}(.., longest = {size})"
         return LimitError(f"{text}\n  {helps}", code="E0905", spans=[self._site.location])
 
     def _end(self, stream: RecordStream) -> EndOfData:
         passes = "1 pass" if self._passes == 1 else f"{self._passes} passes"
-        text = f"the reader {shown(self.name)} has nothing more: {passes} of {stream.count} records"
+        text = f"the reader {shown(self.name)} has nothing more: {passes} of {stream.count} {self._format.plural}"
         return EndOfData(text, code="E0918", spans=[self._site.location])
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from dfc_runtime.formats import fields
 from dfc_runtime.formats.manifest import DECODE_RAW, RECORD_NEXT, HostSite, SiteOperand, StateEntry
+from dfc_runtime.records.formats import FORMATS, RECORDS
 
 POSITION, LOCATION = SiteOperand("i64", (2,)), SiteOperand("i64", (3,))
 MOST = {"passes": 2**31, "parts": 2**20, "longest": 2**30}
@@ -26,7 +27,7 @@ def _is_next(site: HostSite) -> bool:
     stated = site.attributes
     texts = all(isinstance(stated.get(key), str) for key in ("pattern", "shuffled", "on_error"))
     numbers = [stated.get(key) for key in ("passes", "parts", "longest", "part", "seed")]
-    if not texts or not all(type(each) is int for each in numbers):
+    if not texts or stated.get("format", RECORDS) not in FORMATS or not all(type(each) is int for each in numbers):
         return False
     passes, parts, longest, part, _ = (each if isinstance(each, int) else 0 for each in numbers)
     in_bounds = all(1 <= each <= most for each, most in zip((passes, parts, longest), MOST.values(), strict=True))

@@ -38,6 +38,7 @@ _MAGIC = (
     (b"BZh", "compressed by bzip2"), (b"\xfd7zXZ", "compressed by xz"), (b"\x89HDF", "an HDF5 file"),
     (b"PAR1", "a Parquet file"), (b"dfg 1", "a dfc program"), (b"\x7fELF", "a program"),
 )  # fmt: skip
+_GZIP = b"\x1f\x8b\x08"
 _AT_RANDOM = "records are read at random, so write it out first:"
 _INFLATE = "python -c 'import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))'"
 
@@ -147,11 +148,20 @@ def foreign(start: bytes, name: str) -> str:
     frames; else ''."""
     if len(start) >= HEAD and masked_checksum(start[:LENGTH]) == struct.unpack("<I", start[LENGTH:HEAD])[0]:
         return ""
-    if start[:3] == b"\x1f\x8b\x08":
+    if start.startswith(_GZIP):
         return f"it is compressed by gzip; {_AT_RANDOM} gunzip -c {_quoted(name)} > NEW.rec"
     if _is_deflated(start):
         return f"it is compressed by zlib; {_AT_RANDOM} {_INFLATE} < {_quoted(name)} > NEW.rec"
     return next((f"it is {kind}" for magic, kind in _MAGIC if start.startswith(magic)), "")
+
+
+def foreign_to_text(start: bytes, name: str) -> str:
+    """The same for a file of text, whose first bytes may be those of some other kinds by accident; `start` is at
+    least as long as a head."""
+    if start.startswith(_GZIP):
+        return f"it is compressed by gzip; {_AT_RANDOM} gunzip -c {_quoted(name)} > NEW"
+    kinds = (kind for magic, kind in _MAGIC if start.startswith(magic) and not magic.isalnum())
+    return next((f"it is {kind}" for kind in kinds if kind != "a dfc program"), "")
 
 
 def _quoted(name: str) -> str:

@@ -14,7 +14,7 @@ from dfc_runtime.calls import readers
 from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.errors import FeedError, FileError, LimitError, RecordError, RunError
 from dfc_runtime.module import Module
-from dfc_runtime.records import reading
+from dfc_runtime.records import files as record_files
 from dfc_runtime.records.example import encode_example
 from dfc_runtime.records.stream import RecordStream
 from tests.support.pipelines import compiled, drained
@@ -107,7 +107,7 @@ def test_parts_have_every_record_once_in_each_pass(folder: Path) -> None:
 def test_records_come_from_their_own_files_if_more_are_read_than_are_open_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MOST_OPEN", 2)
+    monkeypatch.setattr(record_files, "MOST_OPEN", 2)
     for file in range(6):  # alike, so that each would be taken for a record of any other
         write_records(tmp_path / f"part-{file}.rec", [bytes([file, record]) for record in range(4)])
     got = [tuple(each) for each in read(program(tmp_path, READ, ', passes = 2, shuffle = "records"'))]

@@ -37,11 +37,12 @@ def check(*sites: HostSite) -> None:
 
 
 def test_sites_as_the_compiler_writes_them_are_taken() -> None:
-    check(NEXT, PARSE, DECODE)
+    check(NEXT, PARSE, DECODE, replace(NEXT, attributes={**STREAM, "format": "lines"}))
 
 
 WRONG = {
     "of no reader": replace(NEXT, attributes={**STREAM, "resource": "file"}),
+    "an unknown format": replace(NEXT, attributes={**STREAM, "format": "pages"}),
     "no passes": replace(NEXT, attributes={**STREAM, "passes": 0}),
     "no such part": replace(NEXT, attributes={**STREAM, "part": 2}),
     "a truth value": replace(NEXT, attributes={**STREAM, "seed": True}),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dfc_runtime.errors import LimitError
-from dfc_runtime.records import reading
+from dfc_runtime.records import files as record_files
 from dfc_runtime.records.reading import RecordFiles
 from tests.support.record_files import some_records, write_records
 
@@ -59,7 +59,7 @@ def test_batches_are_as_large_as_they_may_be(files: list[Path], size: int) -> No
 
 
 def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MOST_OPEN", 2)
+    monkeypatch.setattr(record_files, "MOST_OPEN", 2)
     paths = [write_records(tmp_path / f"{n}.rec", [b"%d" % n]) for n in range(6)]
     with RecordFiles(paths) as opened:
         for number in (0, 5, 3, 3, 1, 0, 4):

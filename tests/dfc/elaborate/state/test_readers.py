@@ -82,6 +82,8 @@ MISTAKES = {
     'record_files("a", part = 2, parts = 2)': "E0315",
     'record_files("a", longest = 0)': "E0315",
     'record_files("a", capacity = 3)': "E0204",
+    'line_files("a", longest = 0)': "E0315",
+    'line_files("a", head = true)': "E0204",
 }
 
 
@@ -96,6 +98,7 @@ USES = {
     "let x = files.skipped() + files.next()": "E0403",
     "files := 3": "E0406",
     'let x = record_files("b")': "E0407",
+    'let x = line_files("b")': "E0407",
     "let record = files.next() let x = record + 1": "E0316",
     "let record = files.next() let fields = parse_example(record, (a = f64))": "E0302",
     "let record = files.next() let fields = parse_example(record, (a = 3))": "E0316",

@@ -17,6 +17,7 @@ from dfc_driver_cpu.context import llvm_type_of
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.manifest import DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT
 from dfc_runtime.records.blocks import BlockHeader, Row
+from dfc_runtime.records.formats import RECORDS
 from dfc_runtime.records.framing import HEAD, LENGTH, TAIL
 from dfc_target_cpu.entries.checksums import masked_checksum
 from dfc_target_cpu.entries.context_code import field_address, load_field
@@ -79,12 +80,17 @@ class RecordCall:
                     row = f.gep("i8", rows, f.mul(following, i64(ctypes.sizeof(Row))))
                     position = f.load("i64", self.pointers[0])
                     with f.when(f.icmp("eq", _load(f, Row, row, "position"), position), "record"):
-                        taken = f.call(take_function(self.module, self.machine), "i64", [self.context, row, data])
+                        taken = f.call(self._take_function(), "i64", [self.context, row, data])
                         with f.when(f.icmp("ne", taken, i64(0)), "taken"):
                             self._describe(row)
                             f.store(f.add(following, i64(1)), field_address(f, BlockHeader, block, "next"))
                         f.store(taken, answered)
         return f.load("i64", answered)
+
+    def _take_function(self) -> str:
+        if dict(self.site.attributes).get("format", RECORDS) == RECORDS:
+            return take_function(self.module, self.machine)
+        return take_plain_function(self.module, self.machine)
 
     def _describe(self, row: Value) -> None:
         f = self.f
@@ -163,6 +169,27 @@ def _take(module: ModuleText, machine: Machine) -> FunctionText:
     f.ret(f.cast("zext", same, "i64"))
     f.begin(wrong)
     f.ret(i64(0))
+    return f
+
+
+def take_plain_function(module: ModuleText, machine: Machine) -> str:
+    """The same for records without frames: 1 if all bytes of the record were there."""
+    return module.define("take_plain_record", lambda: _take_plain(module, machine))
+
+
+def _take_plain(module: ModuleText, machine: Machine) -> FunctionText:
+    formals = tuple(Parameter("ptr", name) for name in ("context", "row", "data"))
+    f = module.function("take_plain_record", "i64", formals, attributes="nounwind noinline")
+    context, row, data = f.arguments
+    address, length = _load(f, Row, row, "address"), _load(f, Row, row, "length")
+    in_memory, in_file = f.label("in.memory"), f.label("in.file")
+    f.branch_if(f.icmp("ne", address, NULL), in_memory, in_file)
+    f.begin(in_memory)
+    f.copy_memory(data, address, length, 1)
+    f.ret(i64(1))
+    f.begin(in_file)
+    size = _read(f, machine, context, row, [(data, length)])
+    f.ret(f.cast("zext", f.icmp("eq", size, length), "i64"))
     return f
 
 
