@@ -134,8 +134,8 @@ def _compiled(
     context = Context(options, distribution_of(options), watcher(options))
     built: Graph = pipeline.run(source, context, last="elaborate")
     if deploy is None:
-        return pipeline.run(built, context, "prune")
-    divided = _deployed(built, context, deploy, profile)
+        return pipeline.run(built, context, "separate")
+    built, divided = _deployed(built, context, deploy, profile)
     assert divided is not None, "a bundle is wanted, and nothing stops before"
     return pipeline.run(_with_extras(divided, built, context), context, "fuse")
 
@@ -163,9 +163,9 @@ def _run_up_to(
     if not isinstance(built, Graph):
         return context  # it was to stop before that
     if deploy is None:
-        pipeline.run(built, context, "prune")
+        pipeline.run(built, context, "separate")
         return context
-    divided = _deployed(built, context, deploy, profile)
+    built, divided = _deployed(built, context, deploy, profile)
     if divided is not None:
         whole = _with_extras(divided, built, context) if options.stop_after == LAST_STAGE else divided
         pipeline.run(whole, context, "fuse")
@@ -174,14 +174,15 @@ def _run_up_to(
 
 def _deployed(
     built: Graph, context: Context, deploy: SourceFile, profile: str | os.PathLike[str] | None
-) -> Divided[Graph] | None:
-    """The parts of a program that a deployment file is about, placed by measured costs if there is a profile; None if
-    it was to stop before there are any."""
+) -> tuple[Graph, Divided[Graph] | None]:
+    """The program that a deployment file is about, separated, and its parts, placed by measured costs if there is a
+    profile; None if it was to stop before there are any."""
     from dfc.driver import many_ranks
 
     context.distribution = many_ranks.deployed(built, deploy, lambda optimised: _costs(optimised, profile))
+    built = pipeline.run(built, context, "separate", "separate")
     partitioned: object = pipeline.run(built, context, "prune", "partition")
-    return cast("Divided[Graph]", partitioned) if isinstance(partitioned, Divided) else None
+    return built, cast("Divided[Graph]", partitioned) if isinstance(partitioned, Divided) else None
 
 
 def _with_extras(divided: Divided[Graph], built: Graph, context: Context) -> Divided[Graph]:
@@ -222,6 +223,7 @@ def place(
     from dfc.driver import placement_report
 
     built, diagnostics = _built(source, options)
+    built = cluster.separated(built, deploy)[0]
     optimised = pipeline.optimise(built, options)
     distributed = cluster.distribute(built, optimised, deploy, _costs(optimised, profile, sizes))
     return placement_report.report(distributed, only, plans_memory=plans_memory), (
@@ -297,6 +299,7 @@ def show_roles(source: SourceFile, options: CompileOptions, deploy: SourceFile) 
     from dfc.driver import many_ranks as cluster
 
     built, diagnostics = _built(source, options)
+    built = cluster.separated(built, deploy)[0]
     distributed = cluster.distribute(built, pipeline.optimise(built, options), deploy)
     remarks = (*diagnostics, *distributed.diagnostics)
     graphs: dict[str, Graph] = {}

@@ -18,7 +18,7 @@ from dfc.bundle.writing import Bundle
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.model import Replicate, Step, TaskSite
+from dfc.distribute.deployment.model import IN_STEP, Replicate, Step, TaskSite
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.replicate.padded import Padded, padded
 from dfc.distribute.replicate.short import CannotPadError
@@ -110,7 +110,8 @@ def precompiled_parts(around: Surroundings, options: CompileOptions) -> list[tup
 
 def step_mistakes(built: Graph, source: SourceFile) -> list[Diagnostic]:
     """What is wrong with the parts that a deployment file lists, if it is right otherwise."""
-    around = Surroundings(built, cluster.resolution_of(built, source), {}, ())
+    built, resolution = cluster.separated(built, source)
+    around = Surroundings(built, resolution, {}, ())
     mistakes: list[Diagnostic] = []
     for step in around.resolution.deployment.steps:
         try:
@@ -182,6 +183,6 @@ def _with_owners(graph: Graph, built: Graph, resolution: Resolution) -> Graph:
 
 def _is_replicated(entry: Entry, statement: Replicate) -> bool:
     """Whether there is anything to be cut: a size that is given by name, or not at all, cuts no feed."""
-    if statement.entry != entry.name or statement.mode != "sync":
+    if statement.entry != entry.name or statement.mode not in IN_STEP:
         return statement.entry == entry.name
     return any(str(symbol) == statement.split for symbol in entry.dims if symbol not in entry.dim_feeds)

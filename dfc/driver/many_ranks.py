@@ -17,9 +17,8 @@ from dfc.bundle.cluster_writing import Extras, write_cluster
 from dfc.bundle.writing import Bundle, write
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
-from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.model import Deployment, TaskSite
+from dfc.distribute.deployment.model import IN_STEP, Deployment, TaskSite
 from dfc.distribute.deployment.parse import parse_partly
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.resolve import resolve, wrong_names
@@ -28,15 +27,16 @@ from dfc.distribute.partition.check_parts import check_parts
 from dfc.distribute.partition.checkpoints import Steps, set_apart
 from dfc.distribute.partition.model import RankRole
 from dfc.distribute.place import Costs, Placed, PlacementConstraints, PlacementError, place
-from dfc.distribute.place.blocks import names_in_blocks, strays
+from dfc.distribute.place.blocks import names_in_blocks
 from dfc.distribute.place.devices import OnDevices
 from dfc.distribute.replicate import Replication, replicate
+from dfc.distribute.separate import stage_variables
 from dfc.distribute.shard import Caller, Sharded, ShardedGraph, hoist_gathers, row_uses, shard, sharded_state
 from dfc.driver import pipeline
 from dfc.driver.pipeline import Context, Divided, Linked, Part, Undivided
+from dfc.driver.placement_constraints import check_blocks, constraints_of, with_fixed
 from dfc.driver.role_memory import check_memory, early_memory
 from dfc.driver.several_devices import Joint, on_devices, options_on
-from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 
@@ -109,6 +109,11 @@ class ManyRanks:
     state_sites: Mapping[str, TaskSite] = field(default_factory=dict[str, TaskSite])
     elastic: Collection[str] = ()
 
+    def separate(self, graph: Graph) -> Graph:
+        """Variables of the last step beside those of this one, in entries that want both."""
+        staged = [each for each in self.resolution.replications.values() if each.mode == "staged"]
+        return stage_variables(graph, staged) if staged else graph
+
     def replicate(self, graph: Graph) -> Replicated:
         """Block loops, one replicated entry after the other."""
         whole, replicated = graph, dict[str, Replication]()
@@ -116,7 +121,7 @@ class ManyRanks:
         sharded = sharded_state(whole, self.resolution.shards, {job.name: job.tasks for job in jobs.values()})
         graph = hoist_gathers(graph, sharded)
         for name, statement in self.resolution.replications.items():
-            if statement.mode == "sync":
+            if statement.mode in IN_STEP:
                 graph, replicated[name] = replicate(graph, statement, lambda entry: row_uses(entry, sharded))
         return Replicated(graph, whole, replicated, sharded, self.costs(whole))
 
@@ -154,8 +159,8 @@ class ManyRanks:
     def constraints(self, form: Rows) -> PlacementConstraints:
         """What the deployment asks of a graph in blocks and rows; raises `CompileError` for lines that ask for what
         cannot be."""
-        constraints = _fixed(constraints_of(form.graph, self.resolution), form.divided, form.replicated)
-        _check_blocks(form.graph, constraints)
+        constraints = with_fixed(constraints_of(form.graph, self.resolution), form.divided, form.replicated)
+        check_blocks(form.graph, constraints)
         return constraints
 
     def partition(self, form: Undivided, context: Context) -> Divided[Graph]:
@@ -237,42 +242,6 @@ def _caller(entry: Entry, resolution: Resolution, replicated: Mapping[str, Repli
     return Caller(TaskSite(first, None if first in copied else 0))
 
 
-def _fixed(
-    constraints: PlacementConstraints, divided: ShardedGraph, replicated: Mapping[str, Replication]
-) -> PlacementConstraints:
-    """Constraints that know what is cut into blocks, where sharded state lies, and what is colocated with it. Nothing
-    is together with all its tasks: what is done with its rows is done where they are asked for."""
-    counts = {name: replication.count for name, replication in replicated.items()}
-    owners = {name: state.division.site for name, state in divided.sharded.items()}
-    groups = {group for name, group in constraints.together.items() if name in owners}
-    together = {name: group for name, group in constraints.together.items() if group not in groups}
-    values = {
-        name: constraint
-        for name, constraint in constraints.values.items()
-        if constraints.together.get(name) not in groups
-    }
-    fixed = {**divided.sites, **owners}
-    return replace(constraints, fixed=fixed, together=together, values=values, counts=counts)
-
-
-def _check_blocks(graph: Graph, constraints: PlacementConstraints) -> None:
-    """Refuses lines that want in one place what every task does for its own blocks."""
-    mistakes: dict[int, Diagnostic] = {}
-    for entry in graph.entries.values():
-        for node in strays(entry, constraints):
-            constraint, job = constraints.values[node.name], constraints.replicated[entry.name]
-            message = error(
-                "E0802",
-                f"`{node.name}` is computed in blocks by all tasks of `{job}`, so that it cannot be placed elsewhere",
-                constraint.span,
-                secondary=[(node.span, "this works on the examples of a block")],
-                helps=[replacing(f"leave it with the others, on `{job}`", constraint.span, job)],
-            )
-            mistakes.setdefault(constraint.span.start, message)
-    if mistakes:
-        raise CompileError(list(mistakes.values()))
-
-
 def _with_counts(costs: Costs, replicated: Mapping[str, Replication], deployment: Deployment, graph: Graph) -> Costs:
     """Costs that know how many blocks each task has, as the jobs are written, and how large a block is: what was
     measured with other blocks, or with none, takes as much longer or less long as these are larger or smaller."""
@@ -291,7 +260,11 @@ def _with_counts(costs: Costs, replicated: Mapping[str, Replication], deployment
 
 def replication_mistakes(built: Graph, source: SourceFile) -> tuple[Diagnostic, ...]:
     """What only the optimised graph shows of a deployment file that is right otherwise."""
-    return mistakes_by(resolution_of(built, source), pipeline.optimise(built))
+    try:
+        built, resolution = separated(built, source)
+    except CompileError as failure:
+        return failure.diagnostics
+    return mistakes_by(resolution, pipeline.optimise(built))
 
 
 def mistakes_by(resolution: Resolution, whole: Graph) -> tuple[Diagnostic, ...]:
@@ -309,6 +282,14 @@ def mistakes_by(resolution: Resolution, whole: Graph) -> tuple[Diagnostic, ...]:
     return tuple(each for replication in rows.replicated.values() for each in replication.remarks)
 
 
+def separated(built: Graph, source: SourceFile) -> tuple[Graph, Resolution]:
+    """A program as the front end made it behind the stage `separate`, and what the deployment file means for it; raises
+    `CompileError`."""
+    resolution = resolution_of(built, source)
+    graph = ManyRanks(resolution).separate(built)
+    return graph, resolution
+
+
 def resolution_of(built: Graph, source: SourceFile) -> Resolution:
     """What a deployment file means for a program; raises `CompileError`."""
     return _resolved(built, source)[1]
@@ -322,23 +303,6 @@ def _resolved(built: Graph, source: SourceFile) -> tuple[Deployment, Resolution,
     if resolution is None:
         raise CompileError([*diagnostics, *more])
     return deployment, resolution, (*diagnostics, *more)
-
-
-def constraints_of(graph: Graph, resolution: Resolution) -> PlacementConstraints:
-    """What the deployment asks of the names of an optimised graph."""
-    jobs, with_job = resolution.deployment.jobs, resolution.devices.with_job
-    nodes = {node.name for _, block in walk.graph_blocks(graph) for node in walk.nodes(block)}
-    names = (*graph.resources, *sorted(nodes))
-    asked = {name: resolved for name in names if (resolved := resolution.constraint_on(name))}
-    together = {name: group for name in names if (group := resolution.group(name))}
-    return PlacementConstraints(
-        {job.name: job.tasks for job in jobs.values()},
-        {job.name: job.memory for job in jobs.values()},
-        {name: with_job(resolved.constraint) for name, resolved in asked.items() if name in graph.resources},
-        {name: with_job(resolved.constraint) for name, resolved in asked.items() if name not in graph.resources},
-        {name: group.members[0] for name, group in together.items()},
-        {name: each.job for name, each in resolution.replications.items() if name in graph.entries},
-    )
 
 
 def _unplaceable(deployment: Deployment, problem: PlacementError) -> Diagnostic:

@@ -21,7 +21,7 @@ from dfc.diagnostics.source import SourceFile, Span
 from dfc.distribute.deployment.model import TaskSite
 from dfc.driver import pipeline
 from dfc.driver.cluster_parts import Surroundings, compiled, compiled_padded
-from dfc.driver.many_ranks import resolution_of
+from dfc.driver.many_ranks import separated
 from dfc.driver.pipeline import Context
 from dfc.driver.selection import select
 from dfc.driver.single_task import distribution_of
@@ -85,7 +85,7 @@ def cluster_specialiser(
     built = rebuilt(sources, settings)
     sites = {name: TaskSite(*site(text)) for name, text in state_sites.items()}
     with _compiled_once():
-        resolution = resolution_of(built, SourceFile(*deployment))
+        built, resolution = separated(built, SourceFile(*deployment))
     return ClusterSpecialiser(Surroundings(built, resolution, sites, elastic), options)
 
 

@@ -100,6 +100,9 @@ class OneTask:
     def __init__(self, options: CompileOptions) -> None:
         self._options = options
 
+    def separate(self, graph: Graph) -> Graph:
+        return graph
+
     def replicate(self, graph: Graph) -> Undivided:
         if refused := list(refused_queues(graph, "on GPUs")):
             raise CompileError(refused)

@@ -14,6 +14,13 @@ from dfc.ir.graph import Entry, Graph
 from dfc.ops.effects.effects import block_effects
 from dfc.ops.record import Effect
 
+_NOT_YET = {
+    "async": "asynchronous steps are not supported yet",
+    "stale": "asynchronous steps with a bound are not supported yet",
+    "backup": "backup tasks are not supported yet: every task takes part in every step",
+}
+"""Modes that are known, and what is said of them."""
+
 
 def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
     """A message for each replication that has no meaning, or is not supported yet, and for each queue."""
@@ -38,12 +45,13 @@ def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
 
 
 def _unsupported(each: Replicate, entry: Entry | None) -> Iterator[Diagnostic]:
-    if each.mode == "async":
-        title = "asynchronous steps are not supported yet"
+    title = _NOT_YET.get(each.mode)
+    if title is not None:
         yield error(NOT_SUPPORTED_YET, title, each.setting_span("mode"), helps=_in_step(each, entry))
     if any(option.name == "backups" and option.value for option in each.settings):
-        title = "backup tasks are not supported yet: every task takes part in every step"
-        yield error(NOT_SUPPORTED_YET, title, each.setting_span("backups"), helps=[_without(each, "backups")])
+        yield error(
+            NOT_SUPPORTED_YET, _NOT_YET["backup"], each.setting_span("backups"), helps=[_without(each, "backups")]
+        )
 
 
 def _without(each: Replicate, name: str) -> Help:

@@ -90,8 +90,12 @@ class Assembly(Protocol):
 
 
 class Distribution(Protocol):
-    """The stages from `replicate` to `partition`, for one kind of place that a program runs in. Each gets what the one
-    before has made."""
+    """The stages `separate` and from `replicate` to `partition`, for one kind of place that a program runs in. Each
+    gets what the one before has made."""
+
+    def separate(self, graph: Graph) -> Graph:
+        """What gradients are taken at apart from what is updated, where these are of different steps."""
+        ...
 
     def replicate(self, graph: Graph) -> Undivided:
         """Entries over blocks of their batch."""
@@ -112,6 +116,9 @@ class Distribution(Protocol):
 
 class OneRank:
     """A program for one rank and one device: it goes through as it is."""
+
+    def separate(self, graph: Graph) -> Graph:
+        return graph
 
     def replicate(self, graph: Graph) -> Undivided:
         return Undivided(graph)

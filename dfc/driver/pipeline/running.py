@@ -123,8 +123,10 @@ def _run_stage(
 
 
 def _holds_only(form: object, graph: Graph | None) -> bool:
-    """Whether a divided program is one graph and nothing else, as it is for one rank."""
-    return isinstance(form, Divided) and all(part.form is graph for part in cast("Divided[Any]", form).parts)
+    """Whether a program is just this graph: one for one rank is when it is divided."""
+    return form is graph or (
+        isinstance(form, Divided) and all(part.form is graph for part in cast("Divided[Any]", form).parts)
+    )
 
 
 def _run_part(stage: PartStage[Any, Any], part: Part[Any], context: Context) -> Part[Any]:

@@ -84,6 +84,10 @@ def _elaborate(resolved: Resolved, context: Context) -> Graph:
 # ----------------------------------------------------------- graph to parts --
 
 
+def _separate(graph: Graph, context: Context) -> Graph:
+    return context.distribution.separate(graph)
+
+
 def _replicate(graph: Graph, context: Context) -> Undivided:
     return context.distribution.replicate(graph)
 
@@ -175,6 +179,16 @@ STAGES: tuple[AnyStage, ...] = (
         "dfc.elaborate.build:elaborate_program",
         GRAPH,
         lambda graph: verify_graph(graph, "elaborate"),
+        show,
+        always=True,
+    ),
+    Stage(
+        "separate",
+        _separate,
+        "before autodiff: what gradients are taken at and what is updated can be told apart",
+        "dfc.distribute.separate:stage_variables",
+        GRAPH,
+        lambda graph: verify_graph(graph, "separate"),
         show,
         always=True,
     ),

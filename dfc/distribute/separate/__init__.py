@@ -1,0 +1,10 @@
+"""separate: tells apart, in an entry, what gradients are taken at from what is updated.
+
+In: the graph as it was elaborated, where a gradient still is one node. Out: a graph in which the way to a loss reads
+other state than the update changes, for modes in which these two are not of the same step. Read first: `cone`, what
+belongs to the way; then `staged`.
+"""
+
+from dfc.distribute.separate.staged import stage_variables, staged_name
+
+__all__ = ["stage_variables", "staged_name"]
