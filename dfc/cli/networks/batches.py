@@ -38,11 +38,7 @@ def of_files(folder: str, batch: int, image: int, classes: int, first: int = 0) 
     """Batches of the records of all files `*.rec` and `*.tfrecord` in a folder, from record `first` on, over and over.
     `FileError` if there are none, `UsageError` if one is no image of this size, `LimitError` for batches too large."""
     _check_memory(batch, image)
-    paths = sorted(path for path in Path(folder).glob("*") if path.suffix in (".rec", ".tfrecord"))
-    if not paths:
-        remedy = "make some with `dfc data make`, or leave --data_dir out: the images are made up then"
-        raise FileError(f"--data_dir {folder} has no files *.rec or *.tfrecord\n  {remedy}", code="E0909")
-    with RecordFiles(paths) as records, ThreadPoolExecutor(1) as reader:
+    with RecordFiles(files_in(folder)) as records, ThreadPoolExecutor(1) as reader:
         if not records.count:
             raise FileError(f"the files in --data_dir {folder} have no records", code="E0909")
 
@@ -57,6 +53,15 @@ def of_files(folder: str, batch: int, image: int, classes: int, first: int = 0) 
             start += batch
             prefetched = reader.submit(read, start)
             yield current
+
+
+def files_in(folder: str) -> list[Path]:
+    """The files `*.rec` and `*.tfrecord` in a folder, in order; `FileError` if there are none."""
+    paths = sorted(path for path in Path(folder).glob("*") if path.suffix in (".rec", ".tfrecord"))
+    if not paths:
+        remedy = "make some with `dfc data make`, or leave --data_dir out: the images are made up then"
+        raise FileError(f"--data_dir {folder} has no files *.rec or *.tfrecord\n  {remedy}", code="E0909")
+    return paths
 
 
 def _check_memory(batch: int, image: int) -> None:

@@ -70,6 +70,11 @@ class Request:
             "num_batches": self.count,
         }
 
+    def check_data(self) -> None:
+        """`FileError` if there are no files to take images from: said before minutes of compiling, not after."""
+        if self.data_dir is not None:
+            batches.files_in(self.data_dir)
+
     def batches(self, rank: int) -> Iterator[batches.Batch]:
         """For the rank that feeds: a batch of all devices, or the rank's own."""
         size = self.batch if self.is_apart else self.batch * self.jobs.devices

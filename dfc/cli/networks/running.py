@@ -35,6 +35,7 @@ SILENCE = 30.0
 
 def alone(request: Request) -> int:
     """The one rank there is."""
+    request.check_data()
     module = dfc_runtime.loads(request.compiled(), threads=request.threads)
     try:
         _print(request, [_timing(request, module, 0)])
@@ -54,6 +55,7 @@ def start(request: Request, words: list[str]) -> int:
     if others:
         text = f"{', '.join(others)}: not this machine, and ranks are started here"
         raise click.UsageError(f"{text}\n  --dry-run prints the mpiexec that starts them there")
+    request.check_data()
     with tempfile.TemporaryDirectory() as folder:
         bundle = Path(folder) / "network.bundle"
         bundle.write_bytes(request.compiled())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from dfc.cli.networks.request import Request
 from dfc.cli.networks.zoo import NETWORKS, program_of
 from dfc.diagnostics.source import SourceFile
 from dfc.driver import api
@@ -13,6 +15,7 @@ from tests.support.command_line import Command
 from tests.support.quick_code import quick_code
 
 TINY = ("--model", "overfeat", "--narrow", 32, "--image_size", 71, "--num_classes", 10, "--batch_size", 4)
+SPREAD_HERE = ("--worker_hosts", "localhost:1,localhost:2", "--variable_update", "replicated")
 SPREAD = ("--ps_hosts", "a:1,b:1", "--worker_hosts", "a:2,b:2")
 
 
@@ -81,6 +84,15 @@ def test_a_tiny_network_is_trained_and_its_rate_is_printed(dfc: Command) -> None
     assert len(found["step_seconds"][0]) == 3
     assert found["images_per_second"] == pytest.approx(4 * 3 / sum(found["step_seconds"][0]))
     assert 1 < found["last_loss"][0] < 4
+
+
+@pytest.mark.parametrize("words", [(), SPREAD_HERE], ids=["alone", "ranks"])
+def test_a_folder_without_records_is_named_before_anything_is_compiled(
+    words: tuple[str, ...], dfc: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Request, "compiled", lambda _: pytest.fail("compiled"))
+    ended = dfc("bench", "cnn", *TINY, *words, "--data_dir", tmp_path)
+    assert (ended.code, ended.err.count("has no files *.rec or *.tfrecord")) == (6, 1)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
