@@ -8,7 +8,7 @@ applied by `dfc.ir.facts`; this module knows only unconditional arithmetic. Poly
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import lru_cache
 
 from dfc.deferred.dataclasses import dataclass
 
@@ -40,27 +40,34 @@ class Compound:
 
 Atom = Symbol | Compound
 Monomial = tuple[Atom, ...]
+KNOWN = 1 << 12
+"""How many sums and products are remembered: a program has few sizes, and adds and multiplies the same ones again."""
 
 
-@dataclass(frozen=True)
 class Dim:
-    """A polynomial: a sorted tuple of (monomial, non-zero coefficient)."""
+    """A polynomial: a sorted tuple of (monomial, non-zero coefficient). Nothing changes it once it is made.
 
-    terms: tuple[tuple[Monomial, int], ...]
+    `constant` is its value if it is a plain number, else None."""
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.terms)
+    __slots__ = ("_hash", "constant", "terms")
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        self.terms = terms
+        self.constant: int | None = None
+        if not terms:
+            self.constant = 0
+        elif len(terms) == 1 and not terms[0][0]:
+            self.constant = terms[0][1]
+        self._hash: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or (isinstance(other, Dim) and other.terms == self.terms)
 
     def __hash__(self) -> int:
-        return self._hash
-
-    @property
-    def constant(self) -> int | None:
-        """Its value if it is a plain number, else None."""
-        if not self.terms:
-            return 0
-        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+        known = self._hash
+        if known is None:
+            known = self._hash = hash(self.terms)
+        return known
 
     @property
     def symbol(self) -> Symbol | None:
@@ -84,13 +91,12 @@ class Dim:
         return frozenset(symbols)
 
     def __add__(self, other: DimLike) -> Dim:
-        right = dim(other)
+        right = other if isinstance(other, Dim) else dim(other)
         if not right.terms:
             return self
-        left_number, right_number = self.constant, right.constant
-        if left_number is not None and right_number is not None:
-            return dim(left_number + right_number)
-        return _collect([*self.terms, *right.terms])
+        if not self.terms:
+            return right
+        return _sum(self, right)
 
     def __radd__(self, other: DimLike) -> Dim:
         return self + other
@@ -105,15 +111,12 @@ class Dim:
         return dim(other) - self
 
     def __mul__(self, other: DimLike) -> Dim:
-        right = dim(other)
-        left_number, right_number = self.constant, right.constant
-        if left_number is not None and right_number is not None:
-            return dim(left_number * right_number)
-        if right_number == 1:
+        right = other if isinstance(other, Dim) else dim(other)
+        if right.constant == 1:
             return self
-        if left_number == 1:
+        if self.constant == 1:
             return right
-        return _collect([(_sorted(m + n), c * d) for m, c in self.terms for n, d in right.terms])
+        return _product(self, right)
 
     def __rmul__(self, other: DimLike) -> Dim:
         return self * other
@@ -167,6 +170,20 @@ def dim(value: DimLike) -> Dim:
 
 ZERO = Dim(())
 ONE = dim(1)
+
+
+@lru_cache(maxsize=KNOWN)
+def _sum(a: Dim, b: Dim) -> Dim:
+    if a.constant is not None and b.constant is not None:
+        return dim(a.constant + b.constant)
+    return _collect([*a.terms, *b.terms])
+
+
+@lru_cache(maxsize=KNOWN)
+def _product(a: Dim, b: Dim) -> Dim:
+    if a.constant is not None and b.constant is not None:
+        return dim(a.constant * b.constant)
+    return _collect([(_sorted(m + n), c * d) for m, c in a.terms for n, d in b.terms])
 
 
 def product(dims: Iterable[Dim]) -> Dim:

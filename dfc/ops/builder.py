@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dfc.diagnostics.source import Span
-from dfc.ir.attributes import Attributes, Literal, NoAttributes
+from dfc.ir.attributes import Attributes, Literal
 from dfc.ir.dims import Dim, DimLike, dim
 from dfc.ir.dtypes import F64, I64, DType, DTypeVariable
-from dfc.ir.graph import Block, Node, Value
+from dfc.ir.graph import NO_ATTRIBUTES, Block, Node, Value
 from dfc.ir.types import TensorType, Type
 from dfc.ops.attributes import (
     AxisAttributes,
@@ -59,7 +59,7 @@ class Builder:
 
     def node(self, op: str, operands: Sequence[Value], attributes: Attributes | None = None) -> Node:
         """Appends a pure node; result types come from its record (raises `OpError` if they do not fit)."""
-        node_attributes = attributes if attributes is not None else NoAttributes()
+        node_attributes = attributes if attributes is not None else NO_ATTRIBUTES
         types = type_rule(op)([v.tensor for v in operands], node_attributes)
         return self.add(op, operands, types, node_attributes)
 

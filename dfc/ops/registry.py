@@ -10,6 +10,9 @@ from dfc.ops.table import load_all
 
 __all__ = ["all_records", "find", "load_all", "record", "register"]
 
+_RECORDS = cast(dict[str, OpRecord], table.RECORDS)
+"""Nothing but records is registered."""
+
 
 def register(record: OpRecord) -> OpRecord:
     """Adds a record; a second one of the same name is a mistake of the programmer."""
@@ -21,25 +24,19 @@ def register(record: OpRecord) -> OpRecord:
 
 def record(name: str) -> OpRecord:
     """The record of an op; KeyError if there is none."""
-    loaded = table.RECORDS.get(name)  # asked of each node by each pass
-    if loaded is None:
+    known = _RECORDS.get(name)  # asked of each node by each pass
+    if known is None:
         load_all()
-        loaded = table.RECORDS[name]
-    return _as_record(loaded)
+        known = _RECORDS[name]
+    return known
 
 
 def find(name: str) -> OpRecord | None:
     load_all()
-    record = table.RECORDS.get(name)
-    return None if record is None else _as_record(record)
+    return _RECORDS.get(name)
 
 
 def all_records() -> tuple[OpRecord, ...]:
     """Every record, by name."""
     load_all()
-    return tuple(_as_record(table.RECORDS[name]) for name in sorted(table.RECORDS))
-
-
-def _as_record(record: table.Typed) -> OpRecord:
-    """Nothing but records is registered."""
-    return cast(OpRecord, record)
+    return tuple(_RECORDS[name] for name in sorted(_RECORDS))
