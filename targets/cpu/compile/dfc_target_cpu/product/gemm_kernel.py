@@ -110,20 +110,25 @@ class _Kernel:
         return self.f.masked_load(self.shape.vector, address, mask, zero(self.shape.vector))
 
     def _start(self, mask: Value) -> Tile:
-        """What the sums start from: C when accumulating, else zero (C is then not even read where masks exist)."""
-        f, lanes = self.f, self.shape.lanes
-        is_accumulated = f.splat(f.argument("accumulate"), lanes)
-        last = f.bit_and(mask, is_accumulated)
-        return [
-            [
-                self._load_start(address, is_accumulated if j < self.vectors - 1 else last)
-                for j, address in enumerate(row)
-            ]
-            for row in self._addresses()
-        ]
-
-    def _load_start(self, address: Value, mask: Value) -> Value:
-        return self.f.masked_load(self.shape.vector, address, mask, zero(self.shape.vector))
+        """What the sums start from: C when accumulating, else zeros, which need not wait for C: a masked load does, even
+        where its mask is empty."""
+        f, vector = self.f, self.shape.vector
+        accumulated, cleared, started = f.label("accumulated"), f.label("cleared"), f.label("started")
+        f.branch_if(f.argument("accumulate"), accumulated, cleared)
+        f.begin(accumulated)
+        old = [[self._load(address, j, mask) for j, address in enumerate(row)] for row in self._addresses()]
+        f.branch(started)
+        f.begin(cleared)
+        f.branch(started)
+        f.begin(started)
+        start: Tile = []
+        for row in old:
+            phis = [f.phi(vector) for _ in row]
+            for phi, value in zip(phis, row, strict=True):
+                phi.add(value, accumulated)
+                phi.add(zero(vector), cleared)
+            start.append([phi.value for phi in phis])
+        return start
 
     def _addresses(self) -> Tile:
         """Where the vectors of the tile lie in C."""
