@@ -44,6 +44,11 @@ FEWEST_ROWS = 32
 """Rows below which a block is not cut for that."""
 HEIGHT_UNIT = 8
 """Rows of a tile of the products."""
+NEAR_BYTES, NEAR_ROWS = 1 << 18, 96
+"""Rows of a block, unless steps add up rows: those of so many bytes, which stay in the second cache beside the factors,
+or so many, since each block reads the factors again."""
+FAR_BYTES = 1 << 20
+"""And no more than this: factors that are too large for the second cache run through it."""
 
 
 def row_block_elements(kernel: RowBlockKernel) -> list[str]:
@@ -194,7 +199,10 @@ class _Part(FrameFunction):
     def _height(self, batch: Value, count: Value, parts: Value) -> Value:
         """Rows of a block: as many as there is room for, in blocks of nearly equal height, and enough of these."""
         f = self.f
-        most = f.maximum(f.udiv(i64(PANEL_BYTES), f.maximum(self.row, i64(1))), i64(1))
+        most = self._rows_within(PANEL_BYTES)
+        if not self.sums_over_rows:
+            near = f.maximum(self._rows_within(NEAR_BYTES), i64(NEAR_ROWS))
+            most = f.minimum(most, f.minimum(self._rows_within(FAR_BYTES), near))
         most = f.select(f.icmp("sgt", most, i64(HEIGHT_UNIT)), f.bit_and(most, i64(-HEIGHT_UNIT)), most)
         if self.band is not None:
             most = self.band.height(most, count)
@@ -203,6 +211,10 @@ class _Part(FrameFunction):
             even = f.maximum(f.bit_and(shared, i64(-HEIGHT_UNIT)), i64(FEWEST_ROWS))
             most = f.select(f.icmp("sgt", parts, i64(1)), f.minimum(most, even), most)
         return f.maximum(f.minimum(most, count), i64(1))
+
+    def _rows_within(self, size: int) -> Value:
+        f = self.f
+        return f.maximum(f.udiv(i64(size), f.maximum(self.row, i64(1))), i64(1))
 
     def _frame_of(self, one: _Step) -> Value:
         """The frame of a step: addresses of its operands, those of panels being filled in for each block, and sizes,
