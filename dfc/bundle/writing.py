@@ -23,6 +23,7 @@ from dfc.ir.dims import ZERO, Dim, Symbol
 from dfc.ir.dtypes import ALL, DType, from_numpy
 from dfc.ir.graph import DimCheck, Resource
 from dfc.ir.measured import upper_elements
+from dfc.ir.queues import layout
 from dfc.kernels.program import (
     DEFAULT_CONTAINER,
     EntryProgram,
@@ -291,4 +292,5 @@ def state_entry(resource: Resource) -> StateEntry:
         saved=resource.saved,
         doc=resource.doc,
         location=_location(resource.span),
+        queue=layout(resource.queue) if resource.queue is not None and not resource.queue.is_mutex else None,
     )

@@ -1,12 +1,8 @@
-"""How the elements of a queue lie in memory: one array of bytes, which is the state of the queue.
+"""The forms of queues: what an element is, and which one a take gets.
 
-    header (128 bytes) | order: u64 for each slot | buckets, where there are some | slot 0 | slot 1 | ..
-    slot: the fields one after the other, each at a multiple of 8 bytes; slots begin at multiples of 64
-    buckets: how many elements each has; a place to count, for each; the bucket of the element in each slot (all u64)
-
-The order of the elements is kept apart from where they lie: the element at position p lies in slot `order[p % capacity]
-^ (p % capacity)`, so that memory of zeros is an empty queue whose positions are its slots. A take by chance exchanges
-two numbers of the order, one by a key moves those before the chosen one up by one; no element moves.
+The state of a queue is one array of bytes, laid out as `dfc_runtime.formats.queue_layout` says; memory of zeros is an
+empty queue. The order of the elements is kept apart from where they lie: a take by chance exchanges two numbers of the
+order, one by a key moves those before the chosen one up by one; no element moves.
 
 A field of varying size has room for the largest in each slot, and its length is a field of its own. Such an element
 belongs to the first bucket whose bound is no less than its longest field.
@@ -23,12 +19,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import I64, U8
 from dfc.ir.types import TensorType
-
-HEADER_BYTES = 128
-POSITION_BYTES = 8
-BUCKET_BYTES = 8
-SLOT_ALIGNMENT = 64
-FIELD_ALIGNMENT = 8
+from dfc_runtime.formats.queue_layout import QueueField, QueueLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +30,10 @@ class QueueForm:
 
     Of a queue with buckets, `bounds` says how long the elements of each may be, in ascending order; the fields that
     `varying` numbers have types with the last bound for their first size, and their lengths are the last fields. A take
-    gets elements of one bucket."""
+    gets elements of one bucket.
+
+    There is room for `reserve` elements more while a checkpoint is taken: for what runners have in their hands then.
+    None: nobody knows how much that can be."""
 
     fields: tuple[str, ...]
     types: tuple[TensorType, ...]
@@ -49,6 +43,7 @@ class QueueForm:
     is_mutex: bool = False
     bounds: tuple[int, ...] = ()
     varying: tuple[int, ...] = ()
+    reserve: int | None = 0
 
     @property
     def is_shuffled(self) -> bool:
@@ -65,6 +60,11 @@ class QueueForm:
         return len(self.fields) - len(self.varying)
 
     @property
+    def slots(self) -> int:
+        """For how many elements there is memory."""
+        return self.capacity + (self.reserve or 0)
+
+    @property
     def most_at_once(self) -> int:
         """How many elements one take can ask for: behind them, a full window has to be there for the last; and one of
         the buckets of a full queue has to have so many."""
@@ -74,49 +74,50 @@ class QueueForm:
 MUTEX = QueueForm(("holder",), (TensorType(I64),), 1, is_mutex=True)
 
 
+def layout(form: QueueForm) -> QueueLayout:
+    """Where everything lies."""
+    pairs = zip(form.fields, form.types, strict=True)
+    fields = tuple(QueueField(name, type_.machine.name, _extents(type_)) for name, type_ in pairs)
+    return QueueLayout(fields, form.capacity, form.reserve, form.is_reordered, form.bounds, form.varying)
+
+
+def _extents(type_: TensorType) -> tuple[int, ...]:
+    extents = [size.constant for size in type_.shape]
+    known = tuple(extent for extent in extents if extent is not None)
+    assert len(known) == len(extents), type_
+    return known
+
+
 def field_bytes(type_: TensorType) -> int:
     """What a value of a field takes."""
-    extents = [size.constant for size in type_.shape]
-    known = [extent for extent in extents if extent is not None]
-    assert len(known) == len(extents), type_
-    return prod(known) * type_.machine.size
+    return prod(_extents(type_)) * type_.machine.size
 
 
 def field_offsets(form: QueueForm) -> tuple[int, ...]:
     """Where each field begins in a slot."""
-    offsets: list[int] = []
-    end = 0
-    for type_ in form.types:
-        offsets.append(end)
-        end += _up(field_bytes(type_), FIELD_ALIGNMENT)
-    return tuple(offsets)
+    return layout(form).offsets
 
 
 def slot_bytes(form: QueueForm) -> int:
     """From the beginning of a slot to that of the next one."""
-    return _up(field_offsets(form)[-1] + field_bytes(form.types[-1]), SLOT_ALIGNMENT)
+    return layout(form).slot_bytes
 
 
 def first_bucket(form: QueueForm) -> int:
     """Where the numbers of elements in each bucket begin."""
-    return HEADER_BYTES + POSITION_BYTES * form.capacity
+    return layout(form).first_bucket
 
 
 def first_slot(form: QueueForm) -> int:
     """Where the slots begin."""
-    buckets = 2 * len(form.bounds) + form.capacity if form.bounds else 0
-    return _up(first_bucket(form) + BUCKET_BYTES * buckets, SLOT_ALIGNMENT)
+    return layout(form).first_slot
 
 
 def queue_bytes(form: QueueForm) -> int:
     """The size of the whole array."""
-    return first_slot(form) + slot_bytes(form) * form.capacity
+    return layout(form).size
 
 
 def queue_type(form: QueueForm) -> TensorType:
     """The type of the state of a queue."""
     return TensorType(U8, (dim(queue_bytes(form)),))
-
-
-def _up(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment

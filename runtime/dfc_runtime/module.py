@@ -123,7 +123,7 @@ class Module:
         `best` (a loss, say). `progress` is kept with it. With an `epoch`
         (`dfc_runtime.distributed.launch.epochs.take`) it is refused once somebody else has taken the folder."""
         asked = save_request(Path(path), step, keep, best, progress, epoch)
-        with self.state.alone:
+        with self.state.gates:
             return self._saver.save(self._saved(), asked)
 
     def save_async(
@@ -139,16 +139,19 @@ class Module:
         """Like `save`, from a copy of the state as it is now, while the program goes on. `result()` of what comes back
         waits for the path; the program does not end before it is written."""
         asked = save_request(Path(path), step, keep, best, progress, epoch)
-        with self.state.alone:
+        with self.state.gates:
             return self._saver.begin(self._saved(), asked)
 
     def restore(self, path: Folder, rename: object = None, only: object = None, *, best: bool = False) -> Path:
         """Restores the newest whole checkpoint of a folder, with `best` that of the lowest score, or the checkpoint
         `path` itself: all of it or nothing. `rename` maps names in the checkpoint to names here; `only` is a pattern,
         or several, of names to restore."""
-        with self.state.alone:
+        with self.state.gates:
             self._saver.wait()
-            restored = checkpoints.restore(self.state, self.name, Path(path), self._saved(), rename, only, best=best)
+            pipeline, names = self._saver.pipeline, self._saved()
+            restored = checkpoints.restore(
+                self.state, self.name, Path(path), names, rename, only, best=best, pipeline=pipeline
+            )
         warn_of_skipped(restored)
         return restored.path
 

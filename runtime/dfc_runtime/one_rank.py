@@ -252,6 +252,7 @@ def _make(
         from dfc_runtime.runners.runners import Runners  # programs without queues need nothing of it
 
         machinery.runners = Runners(bundle.manifest, driver, state, hosts, gate, running.call_limit)
+        saver.pipeline = machinery.runners.pipeline
     try:
         return Module(machinery, _origin(bundle, running, image), saver)
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as problem:

@@ -284,7 +284,7 @@ def _order(
             raise mistake("E0315", "a seed is a whole number", arguments["seed"].span)
     assert isinstance(seed, int)
     literal = LiteralTensor(Literal(np.asarray(initial_state(seed, name))), RNG_TYPE)
-    order = Variable(name, ResourceKind.RNG, RNG_TYPE, False, item.name.span, saved=False)
+    order = Variable(name, ResourceKind.RNG, RNG_TYPE, False, item.name.span)
     declaration.program.first_values[order] = lambda _context: literal
     register(declaration, order)
     return order

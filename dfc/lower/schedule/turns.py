@@ -12,15 +12,21 @@ the thing, and ends behind the last one: a branch or a loop counts as one step, 
 any case.
 Iteration 0 waits for no turn, and each other one only for those before it: so turns never wait in a ring.
 
+What stands in front of the first effect of an iteration, if that is a take, is marked (`FIRST`): while the runner is
+held for a checkpoint, an iteration that waits there is left and begun again later. `DRAWN` is it where the iteration
+has drawn for the take, which is taken back then.
+
 Assumes scheduled steps with their locks. Guarantees that each turn that is taken is passed on, but for a runner that
 ends, whose later iterations leave.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import Entry
-from dfc.kernels.program import BufferRole, HostSite, Program
+from dfc.kernels.program import BufferRole, HostSite, Program, SiteValue
 from dfc.lower.schedule.unallocated import (
     UnallocatedCopy,
     UnallocatedHostCall,
@@ -34,6 +40,8 @@ from dfc.ops.effects.mutexes import ACQUIRE, RELEASE
 from dfc.ops.effects.queues import CLOSE, PUT, TAKE, TAKES
 
 TURN_TAKE, TURN_PASS = "turn_take", "turn_pass"
+FIRST = "first"
+BEFORE, DRAWN = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +52,26 @@ class _Shared:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class _FirstTake:
+    """The positions of a take in front of which nothing happens but that it is drawn, and of the drawing; -1: none."""
+
+    take: int
+    draw: int
+
+    def mark(self, position: int) -> int:
+        """What an iteration has done that waits in front of a step."""
+        return DRAWN if 0 <= self.draw < position else BEFORE
+
+
 def take_turns(tables: Program, entry: Entry, steps: list[UnallocatedStep]) -> list[UnallocatedStep]:
     """The steps of an entry; of a runner with copies, with turns around what these share."""
+    first = _first_take(tables, steps) if entry.copies else None
+    if first is not None:
+        step = steps[first.take]
+        assert isinstance(step, UnallocatedHostCall)
+        site = tables.sites[step.site]
+        tables.sites[step.site] = replace(site, attributes=(*site.attributes, (FIRST, first.mark(first.take))))
     if entry.copies < 2:
         return steps
     shared = sorted(_shared(tables, steps), key=lambda each: (each.first, each.last))
@@ -53,13 +79,30 @@ def take_turns(tables: Program, entry: Entry, steps: list[UnallocatedStep]) -> l
     behind: dict[int, list[UnallocatedStep]] = {}
     for number, each in enumerate(shared):
         for kind, turns, position in ((TURN_TAKE, before, each.first), (TURN_PASS, behind, each.last)):
-            attributes = (("turn", number), ("turns", len(shared)))
+            attributes: tuple[tuple[str, SiteValue], ...] = (("turn", number), ("turns", len(shared)))
+            if kind == TURN_TAKE and first is not None and position <= first.take:
+                attributes = (*attributes, (FIRST, first.mark(position)))
             site = tables.host_site(HostSite(kind, attributes, (), (), (entry.name,), entry.span))
             turns.setdefault(position, []).append(UnallocatedHostCall(site, (), ()))
     ordered: list[UnallocatedStep] = []
     for position, step in enumerate(steps):
         ordered += [*before.get(position, ()), step, *behind.get(position, ())]
     return ordered
+
+
+def _first_take(tables: Program, steps: list[UnallocatedStep]) -> _FirstTake | None:
+    """The take that an iteration begins with, if it does so."""
+    written: dict[str, int] = {}
+    for position, step in enumerate(steps):
+        site = tables.sites[step.site] if isinstance(step, UnallocatedHostCall) else None
+        if site is not None and site.kind in TAKES:
+            order = f"{dict(site.attributes)['resource']}.order"
+            return _FirstTake(position, written.get(order, -1)) if {*written} <= {order} else None
+        inner = walk([step])
+        if any(isinstance(each, UnallocatedHostCall) for each in inner):
+            return None
+        written |= {view.storage.resource: position for each in inner for view in _written(each)}
+    return None
 
 
 def _shared(tables: Program, steps: list[UnallocatedStep]) -> list[_Shared]:

@@ -104,7 +104,7 @@ class EntryCall:
         """What a call holds. Saving and restoring work on the state in Python, so such an entry runs alone."""
         entry, gate, state = self.entry, self.machinery.gate, self.machinery.state
         if not self.asked.isdisjoint((SAVE, RESTORE)):
-            return state.alone
+            return state.gates
         used = {state.entries[name].container for name in (*entry.reads, *entry.writes)} - {DEFAULT_CONTAINER}
         doors = [state.containers[name].door.shared for name in sorted(used)]
         mode = gate.whole

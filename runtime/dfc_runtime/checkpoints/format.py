@@ -42,15 +42,24 @@ Progress = Mapping[str, int | str]
 
 
 @dataclass(frozen=True, slots=True)
+class Ends:
+    """Of a program with runners: the queues that were closed, and the runners that had come to their end."""
+
+    closed: tuple[str, ...] = ()
+    runners: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class About:
     """What a checkpoint says of itself. The lower the `score`, the better; `progress` is for whoever saved it; `keep`
-    is how many are to stay beside it, if somebody has said so."""
+    is how many are to stay beside it, if somebody has said so; `ends` are those of queues and runners."""
 
     step: int
     program: str
     score: float | None = None
     progress: Progress = field(default_factory=dict[str, "int | str"])
     keep: int | None = None
+    ends: Ends = field(default_factory=Ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,9 @@ def manifest_of(about: About, state: Types, files: Mapping[str, TaskFile]) -> st
         data["progress"] = dict(about.progress)
     if about.keep is not None:
         data["keep"] = about.keep
+    for key, names in (("closed", about.ends.closed), ("ended", about.ends.runners)):
+        if names:
+            data[key] = list(names)
     return strict_json.dump({**data, "sha256": _own_hash(data)})
 
 
@@ -159,6 +171,7 @@ def _described(folder: Path) -> tuple[About, Files, Types]:
         record.optional("score", _score, None),
         record.optional("progress", _progress, {}),
         record.optional("keep", _keep, None),
+        Ends(*(record.list(key, fields.text) if record.has(key) else () for key in ("closed", "ended"))),
     )
     files, state = record.table("files", _file), record.table("state", _type)
     record.done()

@@ -27,7 +27,8 @@ def checkpoint_handlers(state: State, saver: Saver) -> Mapping[str, Handler]:
         saver.wait()
         rename, only = request.call.options.get("rename"), request.call.options.get("only")
         names = _names(state, request)
-        warn_of_skipped(checkpoints.restore(state, request.module, _path(request), names, rename, only))
+        path, pipeline = _path(request), saver.pipeline
+        warn_of_skipped(checkpoints.restore(state, request.module, path, names, rename, only, pipeline=pipeline))
 
     return {SAVE: save, RESTORE: restore}
 

@@ -10,16 +10,20 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from dfc_runtime.checkpoints import store
-from dfc_runtime.checkpoints.format import Saved
+from dfc_runtime.checkpoints import queues, store
+from dfc_runtime.checkpoints.format import Ends, Saved
 from dfc_runtime.checkpoints.store import ChosenCheckpoint
 from dfc_runtime.errors import CheckpointError, FeedError
 from dfc_runtime.formats.manifest import StateEntry
 from dfc_runtime.names import closest
 from dfc_runtime.state import former_names
 from dfc_runtime.state.state import State
+
+if TYPE_CHECKING:
+    from dfc_runtime.formats.queue_layout import QueueLayout
+    from dfc_runtime.runners.pipeline_state import PipelineState  # programs without queues need nothing of it
 
 _MOST_LINES = 20
 _MOST_NAMES = 4
@@ -34,10 +38,20 @@ def restore(
     only: object = None,
     *,
     best: bool = False,
+    pipeline: PipelineState | None = None,
 ) -> ChosenCheckpoint:
-    """Restores these names; the caller holds the gate."""
-    selected, chosen = choose(state.entries, program, folder, names, rename, only, best=best)
-    state.fill_all({name: saved.array for name, saved in chosen.items()})
+    """Restores these names, and the queues of the `pipeline` unless `only` leaves them out; the caller holds the
+    gates."""
+    layouts = None if pipeline is None else pipeline.layouts
+    selected, chosen = choose(state.entries, program, folder, names, rename, only, best=best, layouts=layouts)
+    variables = {name: saved.array for name, saved in chosen.items() if queues.MARK not in name}
+    if pipeline is None or len(variables) == len(chosen):
+        with state.background:
+            state.fill_all(variables)
+        return selected
+    with pipeline.replaced(), state.background:
+        state.fill_all(variables)
+        pipeline.fill(chosen, selected.checkpoint.about.ends)
     return selected
 
 
@@ -50,11 +64,17 @@ def choose(
     only: object = None,
     *,
     best: bool = False,
+    layouts: Mapping[str, QueueLayout] | None = None,
 ) -> tuple[ChosenCheckpoint, dict[str, Saved]]:
-    """The checkpoint, and what of it goes where; nothing is changed yet. `entries` are all state of the program."""
+    """The checkpoint, and what of it goes where; nothing is changed yet. `entries` are all state of the program,
+    `layouts` its queues."""
     patterns, names = _patterns(only), list(names)
     selected = store.find(folder, best=best)
     saved = _under_present_names(entries, _renamed(selected.checkpoint.state, rename))
+    for name, layout in (layouts or {}).items():
+        fields = queues.entries(name, layout, saved, entries[name])
+        entries = {**entries, **fields}
+        names += fields
     chosen = [name for name in names if _chosen(name, patterns)]
     if patterns is not None and not chosen:
         raise CheckpointError(_unmatched(patterns, names), code="E0902")
@@ -63,7 +83,27 @@ def choose(
         differing = {name for _, name, _ in lines}
         fitting = [name for name in chosen if name not in differing]
         raise CheckpointError(_table(folder, program, lines, _remedy(lines, fitting)), code="E0902")
-    return selected, {name: saved[name] for name in chosen}
+    values = {name: saved[name] for name in chosen}
+    _check_queues(folder, layouts or {}, values, selected.checkpoint.about.ends, entries)
+    return selected, values
+
+
+def _check_queues(
+    folder: Path,
+    layouts: Mapping[str, QueueLayout],
+    chosen: Mapping[str, Saved],
+    ends: Ends,
+    entries: Mapping[str, StateEntry],
+) -> None:
+    """Numbers that code takes for granted, and names that only a program with the same runners has."""
+    faults = [queues.fault_of(name, layout, chosen) for name, layout in layouts.items() if _has(chosen, name)]
+    faults += [f"{name} is no queue of the program" for name in ends.closed if layouts and name not in entries]
+    for fault in filter(None, faults):
+        raise CheckpointError(f"{folder} does not fit: {fault}; nothing was restored", code="E0902")
+
+
+def _has(chosen: Mapping[str, Saved], queue: str) -> bool:
+    return any(name.partition(queues.MARK)[0] == queue for name in chosen if queues.MARK in name)
 
 
 def _patterns(only: object) -> Sequence[str] | None:
@@ -77,7 +117,9 @@ def _patterns(only: object) -> Sequence[str] | None:
 
 
 def _chosen(name: str, patterns: Sequence[str] | None) -> bool:
-    return patterns is None or any(fnmatchcase(name, pattern) for pattern in patterns)
+    """A queue is chosen as a whole."""
+    whole = name.partition(queues.MARK)[0]
+    return patterns is None or any(fnmatchcase(whole, pattern) for pattern in patterns)
 
 
 def _renamed(saved: Mapping[str, Saved], rename: object) -> dict[str, Saved]:

@@ -10,18 +10,23 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
+from contextlib import nullcontext
 from dataclasses import field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dfc_runtime.checkpoints import store
 from dfc_runtime.checkpoints.files import Disk
-from dfc_runtime.checkpoints.format import About, Progress, Saved
+from dfc_runtime.checkpoints.format import About, Ends, Progress, Saved
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.launch import epochs
 from dfc_runtime.errors import FeedError, LimitError
 from dfc_runtime.state.state import State
+
+if TYPE_CHECKING:
+    from dfc_runtime.runners.pipeline_state import PipelineState  # programs without queues need nothing of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +123,23 @@ class Saver:
         self._state = state
         self._program = program
         self._last: Saving | None = None
+        self.pipeline: PipelineState | None = None
+        """The queues of the program, where it has some."""
 
     def save(self, names: Iterable[str], asked: SaveRequest) -> Path:
         """Saves these names; the caller holds the gate."""
         self.wait()
-        return publish(self._program, self._saved(names, copied=False), asked)
+        return publish(self._program, *self._saved(names, copied=False), asked)
 
     def begin(self, names: Iterable[str], asked: SaveRequest) -> Saving:
         """Copies these names and saves the copies; the caller holds the gate meanwhile, and not longer."""
         if self._last is not None:
             self._last.warn_if_failed()
         try:
-            state = self._saved(names, copied=True)
+            state, ends = self._saved(names, copied=True)
         except MemoryError:
             raise LimitError("there is no memory for a copy of the state: use save", code="E0905") from None
-        self._last = Saving(partial(publish, self._program, state, asked), self._last)
+        self._last = Saving(partial(publish, self._program, state, ends, asked), self._last)
         return self._last
 
     def wait(self) -> None:
@@ -142,16 +149,28 @@ class Saver:
             self._last.warn_if_failed()
             self._last = None
 
-    def _saved(self, names: Iterable[str], *, copied: bool) -> list[Saved]:
-        entries, arrays = self._state.entries, self._state.current(sorted(names))
+    def _saved(self, names: Iterable[str], *, copied: bool) -> tuple[list[Saved], Ends]:
+        """These names, and with all that a program saves its queues; what runners write is copied in any case, as they
+        go on."""
+        names, pipeline = sorted(names), self.pipeline
+        if pipeline is None:
+            return self._current(names, set(names) if copied else set()), Ends()
+        copies = set(names) if copied else pipeline.written
+        is_whole = {each.name for each in self._state.entries.values() if each.saved} <= set(names)
+        with pipeline.held() if is_whole else nullcontext(), self._state.background:
+            queues, ends = pipeline.saved() if is_whole else ([], Ends())
+            return [*self._current(names, copies), *queues], ends
+
+    def _current(self, names: Sequence[str], copies: Set[str]) -> list[Saved]:
+        entries, arrays = self._state.entries, self._state.current(names)
         return [
-            Saved(name, entries[name].dtype, entries[name].shape, array.copy() if copied else array)
+            Saved(name, entries[name].dtype, entries[name].shape, array.copy() if name in copies else array)
             for name, array in arrays.items()
         ]
 
 
-def publish(program: str, state: Sequence[Saved], asked: SaveRequest) -> Path:
-    about = About(asked.step or 0, program, asked.best, asked.progress)
+def publish(program: str, state: Sequence[Saved], ends: Ends, asked: SaveRequest) -> Path:
+    about = About(asked.step or 0, program, asked.best, asked.progress, ends=ends)
     write = store.own_file(state)
 
     def contents(disk: Disk, folder: Path, about: About) -> str:

@@ -13,6 +13,7 @@ from dataclasses import field
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.cluster import Cluster
+from dfc_runtime.formats.queue_layout import QueueLayout
 
 FORMAT = 2
 """The number of the format; since 2 code ends with the seal of its manifest."""
@@ -20,6 +21,9 @@ TEXT = "text"
 """The element type of a parameter that is a text: it reaches host steps only."""
 MOST_COPIES = 4096
 """Of a runner: each is a thread."""
+FIRST = "first"
+"""The attribute of takes, and of turns, in front of which the iteration of a runner has done nothing (1), or nothing
+but draw for the take (2): while the runner is held it is left there, and begun again."""
 HANDED = "variables"
 """The attribute of host calls in an entry that does nothing but hand variables to the run side: their names, one for
 each input. The run side need not enter native code for them."""
@@ -151,7 +155,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """A variable, random stream or queue that outlives calls."""
+    """A variable, random stream or queue that outlives calls. A queue that is no mutex says how its elements lie."""
 
     name: str
     kind: str
@@ -162,6 +166,7 @@ class StateEntry:
     saved: bool
     doc: str
     location: SourceLocation
+    queue: QueueLayout | None = None
 
     def __str__(self) -> str:
         return described(self.dtype, self.shape)

@@ -14,6 +14,7 @@ from dfc_runtime.formats.fields import Record
 from dfc_runtime.formats.manifest import (
     MOST_COPIES,
     OVER,
+    QUEUE,
     RELATIONS,
     STATE_KINDS,
     TEXT,
@@ -218,6 +219,12 @@ def _state(value: object, where: str) -> StateEntry:
         doc=record.text("doc"),
         location=read_location(record.get("place"), record.field_path("place")),
     )
+    if record.has("queue"):
+        from dfc_runtime.formats import queue_layout  # most programs have none
+
+        size = math.prod(entry.shape) if entry.kind == QUEUE else -1
+        layout = queue_layout.from_json(record.get("queue"), record.field_path("queue"), size)
+        entry = replace(entry, queue=layout)
     record.done()
     if entry.kind not in STATE_KINDS:
         raise ValueError(f"{where} has the unknown kind {fields.shown(entry.kind)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dfc_runtime.calls.formulas import Formula
-from dfc_runtime.formats import cluster_writing
+from dfc_runtime.formats import cluster_writing, queue_layout
 from dfc_runtime.formats.manifest import (
     FORMAT,
     Entry,
@@ -105,6 +105,7 @@ def _state(each: StateEntry) -> object:
         "saved": each.saved,
         "doc": each.doc,
         "place": _location(each.location),
+        **({"queue": queue_layout.to_json(each.queue)} if each.queue is not None else {}),
     }
 
 

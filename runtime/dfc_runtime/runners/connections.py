@@ -59,6 +59,7 @@ class Connections:
         self.mutexes = {str(site.attributes["resource"]) for site in manifest.sites if site.kind in MUTEX_KINDS}
         self.queues = [each.name for each in manifest.state if each.kind == QUEUE]
         self.runners = [each.name for each in manifest.entries if each.is_runner]
+        self.layouts = {each.name: each.queue for each in manifest.state if each.queue is not None}
 
     def turns(self, name: str) -> int:
         """At how many things the copies of a runner take turns."""
@@ -76,6 +77,18 @@ class Connections:
                 return frozenset(connected)
             connected |= more
             queues = queues.union(*(self.uses[name].all for name in more))
+
+    def downstream_first(self) -> list[str]:
+        """The runners, each behind those that take what it puts in. Of runners in a ring there is no such order, and
+        they are missing."""
+        order: list[str] = []
+        while True:
+            waiting = [name for name in self.runners if name not in order]
+            taken = {queue: [name for name in waiting if queue in self.uses[name].takes] for queue in self.queues}
+            free = [name for name in waiting if not any(taken[queue] for queue in self.uses[name].puts)]
+            if not free:
+                return order
+            order += free
 
     def fillers(self, queue: str) -> list[str]:
         """The runners that put into a queue."""

@@ -43,6 +43,7 @@ _QUIET = frozenset({END_OF_DATA, PUT_CLOSED, QUEUE_STOPPED})
 _PATIENCE = 2.0
 """Seconds in which iterations that are under way can end, before they are left in their midst."""
 JOIN_SECONDS = 10.0
+_LONGEST_NAP = 0.02
 _starting = threading.Lock()
 _crews: WeakSet[Crew] = WeakSet()
 
@@ -64,6 +65,10 @@ class Outcome:
     failure: Failure | None
 
 
+Parked = tuple[NativeCopy, Frame]
+"""A copy that is not running, and the slots that it runs on."""
+
+
 @dataclass(slots=True)
 class Running:
     """A runner with its copies: those that run, and the outcomes of those that do not."""
@@ -72,7 +77,10 @@ class Running:
     native: NativeRunner
     threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
     living: list[NativeCopy] = field(default_factory=list[NativeCopy])
+    parked: list[Parked] = field(default_factory=list[Parked])
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    counted: tuple[int, int] = (0, 0)
+    """The iterations and the nanoseconds of waiting for turns that the total has."""
 
 
 @dataclass(slots=True)
@@ -106,8 +114,10 @@ class Crew:
         self.running: dict[str, Running] = {}
         self.failures: dict[str, Failure] = {}
         self.totals: dict[str, Total] = {}
-        self.is_stopping = self.is_forked = False
+        self.is_stopping = self.is_forked = self.is_held = False
         self._lock = threading.Lock()
+        self.changed = threading.Condition(self._lock)
+        """Told when a copy has ended."""
         _crews.add(self)
 
     # --- starting
@@ -123,17 +133,37 @@ class Crew:
             running.living.extend(copy for copy, _ in pairs)
             self.running[entry.name] = running
             self.totals.setdefault(entry.name, Total(entry.copies))
+        self._start_threads(running, pairs)
+
+    def end_before(self, entry: Entry) -> None:
+        """Has a runner be one that has come to its end before, and is not started."""
+        running = Running(entry, self.queues.runner(self.connections.numbers[entry.name], 0))
+        running.outcomes.append(Outcome(0, None))
+        self.running[entry.name] = running
+
+    def resume(self, running: Running) -> None:
+        """Has the copies of a runner go on that were held; nothing of them is under way."""
+        with self._lock:
+            pairs, running.parked = running.parked, []
+            running.native.release()
+            running.threads = [thread for thread in running.threads if thread.is_alive()]
+            if self.is_stopping or running.outcomes:
+                return
+            running.living.extend(copy for copy, _ in pairs)
+        self._start_threads(running, pairs, waits=True)
+
+    def _start_threads(self, running: Running, pairs: Sequence[Parked], *, waits: bool = False) -> None:
         with _starting:
             before = threading.stack_size(STACK_BYTES)
             try:
                 for number, (copy, frame) in enumerate(pairs):
-                    self._start_thread(running, copy, frame, number)
+                    self._start_thread(running, copy, frame, number, waits=waits)
             finally:
                 threading.stack_size(before)
 
-    def _start_thread(self, running: Running, copy: NativeCopy, frame: Frame, number: int) -> None:
+    def _start_thread(self, running: Running, copy: NativeCopy, frame: Frame, number: int, *, waits: bool) -> None:
         name = f"dfc-{running.entry.name}-{number}"
-        thread = threading.Thread(target=self._serve, args=(running, copy, frame), name=name, daemon=True)
+        thread = threading.Thread(target=self._serve, args=(running, copy, frame, waits), name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError as problem:  # the system gives no further thread
@@ -143,11 +173,26 @@ class Crew:
         else:
             running.threads.append(thread)
 
-    def _serve(self, running: Running, copy: NativeCopy, frame: Frame) -> None:
+    def _serve(self, running: Running, copy: NativeCopy, frame: Frame, waits: bool) -> None:
         begin = time.perf_counter_ns()
+        if waits:
+            self._await_room(running)
         end = copy.run(frame.address)
         alive = time.perf_counter_ns() - begin
-        self._ended(running, copy, self._outcome(running.entry, end), alive)
+        self._ended(running, copy, self._outcome(running.entry, end), alive, frame)
+
+    def _await_room(self, running: Running) -> None:
+        """Returns when no queue that the runner fills uses its reserve, which it may need again."""
+        layouts, nap = self.connections.layouts, 0.0005
+        queues = [(self.queues.queue(name), layouts[name].capacity) for name in self._filled(running.entry)]
+        while any(put - taken > most for (put, taken, _), most in ((queue.numbers, most) for queue, most in queues)):
+            if self.is_stopping or running.native.is_held:
+                return
+            time.sleep(nap)
+            nap = min(2 * nap, _LONGEST_NAP)
+
+    def _filled(self, entry: Entry) -> list[str]:
+        return sorted(name for name in self.connections.uses[entry.name].puts if name in self.connections.layouts)
 
     # --- how they end
 
@@ -167,7 +212,9 @@ class Crew:
             return Outcome(end.iteration, self.failures[fault.message])
         return Outcome(end.iteration, Failure(entry, end.iteration, run_error(self._faults, end.site, end.values)))
 
-    def _ended(self, running: Running, copy: NativeCopy, outcome: Outcome | None, alive: int = 0) -> None:
+    def _ended(
+        self, running: Running, copy: NativeCopy, outcome: Outcome | None, alive: int = 0, frame: Frame | None = None
+    ) -> None:
         uses, total = self.connections.uses[running.entry.name], self.totals[running.entry.name]
         with self._lock:
             total.alive += alive
@@ -176,9 +223,14 @@ class Crew:
                 for name in uses.puts | uses.takes if len(running.living) > 1 else ():
                     self.queues.queue(name).wake()  # the iterations behind this one wait no longer
             running.living.remove(copy)
+            if outcome is None and frame is not None and running.native.is_held:
+                running.parked.append((copy, frame))
             if not running.living:
-                total.iterations += running.native.iterations
-                total.turn_wait += running.native.turn_wait
+                counts, before = (running.native.iterations, running.native.turn_wait), running.counted
+                total.iterations += counts[0] - before[0]
+                total.turn_wait += counts[1] - before[1]
+                running.counted = counts
+            self.changed.notify_all()
             if not running.living and running.outcomes and not self.is_stopping:
                 self._finish(running)
 
@@ -220,6 +272,14 @@ class Crew:
         """As at first. All copies have ended, and nobody uses a queue."""
         self.running, self.failures, self.is_stopping = {}, {}, False
 
+    def stop_runners(self) -> None:
+        """Has all copies end; queues stay as they are, and calls that wait for them go on waiting."""
+        self.is_stopping = True
+        for running in list(self.running.values()):
+            running.native.stop()
+        for name in self.connections.queues:
+            self.queues.queue(name).wake()
+
     def join(self, seconds: float) -> list[tuple[Entry, NativeCopy]]:
         """Waits until all copies that were stopped have ended. Iterations that are under way can end, for a while; then
         they are left in their midst. Returns those copies that did not end in time."""
@@ -245,6 +305,7 @@ class Crew:
     def forget_threads(self) -> None:
         """In a forked child: no thread of a runner is there."""
         self._lock = threading.Lock()
+        self.changed = threading.Condition(self._lock)
         self.is_forked = any(running.living for running in self.running.values())
 
 

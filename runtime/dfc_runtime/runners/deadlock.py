@@ -78,7 +78,9 @@ class Watchman:
         return sorted(waiters, key=lambda each: (each.name, each.iteration))
 
     def _snapshot(self) -> Snapshot | None:
-        """None if somebody is not blocked."""
+        """None if somebody is not blocked, or will go on when runners are no longer held."""
+        if self._crew.is_held or self._crew.is_stopping:
+            return None
         waiters: list[Waiter] = []
         for running in list(self._crew.running.values()):
             for copy in list(running.living):

@@ -63,6 +63,10 @@ class NativeQueue(Protocol):
         """Has all who wait look again whether they are to wait any longer."""
         ...
 
+    def set_contents(self, count: int, fullest: int, state: int) -> None:
+        """Says that so many elements lie in the first slots; the caller has put them there, and holds the lock."""
+        ...
+
 
 class NativeCopy(Protocol):
     """One copy of a runner."""
@@ -94,6 +98,25 @@ class NativeRunner(Protocol):
 
     def stop(self) -> None:
         """Lets no further iteration begin."""
+        ...
+
+    def hold(self) -> None:
+        """Lets no further iteration begin. Those that have begun end, for which queues have their reserves; but where
+        one waits for what it begins with, it is left as if it had not begun."""
+        ...
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no iteration is to begin."""
+        ...
+
+    def rewind(self) -> int:
+        """Lets those iterations be the next ones again that were left because the runner is held; how many of them
+        have drawn for their take. No such iteration is under way."""
+        ...
+
+    def release(self) -> None:
+        """Lets iterations begin again."""
         ...
 
     @property

@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Callable
 from numbers import Real
 
-from dfc_runtime.calls import sizes
 from dfc_runtime.calls.faults import queue_error
 from dfc_runtime.calls.gate import Gate
 from dfc_runtime.calls.hosts import Hosts
@@ -21,8 +20,10 @@ from dfc_runtime.runners import crew
 from dfc_runtime.runners.connections import Connections, Uses
 from dfc_runtime.runners.crew import Crew, Failure
 from dfc_runtime.runners.deadlock import Watchman
-from dfc_runtime.runners.native import QUEUE_FAILED, HasQueues, NativeCopy
+from dfc_runtime.runners.native import QUEUE_FAILED, HasQueues
+from dfc_runtime.runners.pipeline_state import PipelineState
 from dfc_runtime.runners.stages import StageMeter
+from dfc_runtime.runners.starting import Starter, does_not_end
 from dfc_runtime.state.state import State
 
 TIMEOUT = "timeout"
@@ -38,7 +39,7 @@ class Runners:
     def __init__(self, manifest: Manifest, driver: Driver, state: State, hosts: Hosts, gate: Gate, limit: int) -> None:
         assert isinstance(driver, HasQueues)
         self._manifest, self._connections = manifest, Connections(manifest)
-        self._state, self._gate, self._limit = state, gate, limit
+        self._state, self._gate = state, gate
         queues = driver.queues
         own = Crew(queues, self._connections, manifest.faults, hosts.ask_in, hosts.take_failure)
         self.waiting_threads: set[int] = set()
@@ -48,7 +49,8 @@ class Runners:
         self._queues = queues
         state.background.attach(queues.lock, queues.unlock)
         self._crew = own
-        self._started: set[str] = set()
+        self._starter = Starter(own, state, limit)
+        self.pipeline = PipelineState(manifest, own, state, self._starter)
         self.meter: StageMeter | None = None
         weakref.finalize(self, own.stop)
 
@@ -57,13 +59,13 @@ class Runners:
         if entry.name == INIT and not entry.is_test:
             return self._starting_over(function)
         uses = Uses.of(site for site in manifest.sites if site.entry == entry.name)
-        names, started, own = self._connections.connected(uses), self._started, self._crew
+        names, started, own = self._connections.connected(uses), self._starter.started, self._crew
         if names:
-            inner, runners = function, names
+            inner, runners, starter = function, names, self._starter
 
             def starting(*feeds: object, **named: object) -> object:
                 if own.is_forked or not runners <= started:
-                    self._start(entry, runners)
+                    starter.start(entry, runners)
                 return inner(*feeds, **named)
 
             function = starting
@@ -96,25 +98,11 @@ class Runners:
         self.stop()
         stuck = self._crew.join(seconds)
         if stuck:
-            raise _does_not_end(*stuck[0])
+            raise does_not_end(*stuck[0])
         with self._gate.closing, self._state.alone:
             self._state.empty_queues()
             self._crew.reset()
-            self._started.clear()
-
-    def _start(self, entry: Entry, names: frozenset[str]) -> None:
-        if self._state.is_closed:
-            return  # the call itself says so
-        if self._crew.is_forked:
-            what = f"`{entry.name}` needs the runner `{min(names)}`, which is in the parent process"
-            raise RunError(f"{what}\n  load the program in the child, or fork before its first call", code="E0919")
-        runners = [self._connections.entries[name] for name in sorted(names - self._started)]
-        for runner in runners:
-            self._state.require(runner)
-        for runner in runners:
-            arena = sizes.plan(runner, (), {}, self._limit, self._state.size).arena
-            self._crew.start(runner, arena)
-            self._started.add(runner.name)
+            self._starter.started.clear()
 
     def measured(self) -> StageMeter:
         """Measures from now on what stages do; before the first call."""
@@ -139,7 +127,7 @@ class Runners:
         self._state.background.detach()
         if not stuck:
             return None
-        return _does_not_end(*stuck[0])
+        return does_not_end(*stuck[0])
 
 
 def _has_feed(entry: Entry, name: str) -> bool:
@@ -151,11 +139,6 @@ def _seconds(timeout: object) -> float:
         text = f"`{TIMEOUT} = {timeout!r}` is no number of seconds from 0 to {_LONGEST:,}"
         raise FeedError(f"{text}\n  leave it out to wait for as long as it takes", code="E0901")
     return float(timeout)
-
-
-def _does_not_end(runner: Entry, copy: NativeCopy) -> RunError:
-    text = f"the runner `{runner.name}` does not end: it is still in iteration {copy.iteration}"
-    return RunError(f"{text}\n  its code stays in memory", code="E0919", spans=[runner.location])
 
 
 def _failed(fault: FaultSite, failure: Failure) -> RunError:

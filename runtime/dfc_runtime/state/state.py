@@ -66,6 +66,10 @@ class _Unbroken:
         self._mode.__exit__(None, None, None)
 
 
+def _together(modes: Sequence[Mode]) -> Mode:
+    return Together(modes) if len(modes) > 1 else modes[0]
+
+
 class Background:
     """A mode that holds the lock of what runners share with entries, once native code has it."""
 
@@ -119,8 +123,10 @@ class State(Mapping[str, "Array | np.generic"]):
         doors = [each.door.alone for name, each in self.containers.items() if name != DEFAULT_CONTAINER]
         self.background = Background()
         has_queues = any(entry.kind == QUEUE for entry in entries)
-        modes = [gate.whole, *doors, *([self.background] if has_queues else [])]
-        self.alone: Mode = _Unbroken(Together(modes) if len(modes) > 1 else gate.whole, self)
+        modes = [gate.whole, *doors]
+        self.gates: Mode = _Unbroken(_together(modes), self)
+        """Held by Python while no call is to look at or change state; runners may."""
+        self.alone: Mode = _Unbroken(_together([*modes, self.background] if has_queues else modes), self)
         """Held by Python while it looks at or changes state; nothing else does meanwhile."""
         self.turn = gate.turn(_SHARED if doors else None)
         """Held through calls that may put state back: by one after the other, of all programs that share state."""

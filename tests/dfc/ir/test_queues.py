@@ -6,11 +6,6 @@ import pytest
 
 from dfc.ir.dtypes import F32, I32, I64, U8
 from dfc.ir.queues import (
-    BUCKET_BYTES,
-    FIELD_ALIGNMENT,
-    HEADER_BYTES,
-    POSITION_BYTES,
-    SLOT_ALIGNMENT,
     QueueForm,
     field_bytes,
     field_offsets,
@@ -20,25 +15,28 @@ from dfc.ir.queues import (
     slot_bytes,
 )
 from dfc.ir.types import TensorType, tensor
+from dfc_runtime.formats.queue_layout import FIELD_ALIGNMENT, HEADER_BYTES, POSITION_BYTES, SLOT_ALIGNMENT
 
 FORMS = [
     QueueForm(("value",), (TensorType(U8),), 1),
     QueueForm(("x", "y"), (tensor(F32, 784), TensorType(I32)), 100, 10),
     QueueForm(("x", "y"), (tensor(F32, 7), TensorType(I32)), 100, 10, "y"),
     QueueForm(("x", "x_length"), (tensor(F32, 9), TensorType(I64)), 21, bounds=(3, 9), varying=(0,)),
+    QueueForm(("x", "y"), (tensor(F32, 7), TensorType(I32)), 100, 10, reserve=4),
+    QueueForm(("x", "x_length"), (tensor(F32, 9), TensorType(I64)), 21, bounds=(3, 9), varying=(0,), reserve=3),
     QueueForm(("a", "b", "c"), (tensor(U8, 3), tensor(F32, 0), tensor(F32, 2, 5)), 7),
 ]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(form.fields))
 def test_header_order_slots_and_fields_lie_apart(form: QueueForm) -> None:
-    assert first_bucket(form) == HEADER_BYTES + POSITION_BYTES * form.capacity
-    buckets = 2 * len(form.bounds) + form.capacity if form.bounds else 0
-    assert first_slot(form) >= first_bucket(form) + BUCKET_BYTES * buckets
+    assert first_bucket(form) == HEADER_BYTES + POSITION_BYTES * form.slots
+    buckets = 2 * len(form.bounds) + form.slots if form.bounds else 0
+    assert first_slot(form) >= first_bucket(form) + POSITION_BYTES * buckets
     ends = [offset + field_bytes(type_) for offset, type_ in zip(field_offsets(form), form.types, strict=True)]
     assert all(end <= begin for end, begin in zip(ends, field_offsets(form)[1:], strict=False))
     assert ends[-1] <= slot_bytes(form)
-    assert queue_bytes(form) == first_slot(form) + form.capacity * slot_bytes(form)
+    assert queue_bytes(form) == first_slot(form) + form.slots * slot_bytes(form)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(form.fields))

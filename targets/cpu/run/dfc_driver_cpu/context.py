@@ -34,7 +34,7 @@ class Context(ctypes.Structure):
         ("poll", ctypes.c_void_p),  # `void (i64)`: clears `stopping` if the call is to go on
         ("stopping", ctypes.c_int64),
         ("committed", ctypes.c_int64),  # not 0: the call is at changes that it does not stop in
-        ("leave", ctypes.c_int64),  # not 0: the call is stopping, and the rest of a kernel need not run
+        ("leave", ctypes.c_int64),  # not 0: the call is stopping, and kernels need not end; 2: it did nothing
         ("caller", ctypes.c_int64),  # the thread that runs the call, as `thread_pointer` tells
         ("waiting", ctypes.c_int64),  # 0, or what the call waits for: 1 + 2 * queue + (1 to put), or -1 - turn
         ("needed", ctypes.c_int64),  # how many elements a take waits for; of a put, the capacity
@@ -100,7 +100,9 @@ class RunnerGroup(ctypes.Structure):
         ("stop", ctypes.c_int64),  # not 0: no copy begins another iteration, nor waits for its turn
         ("turns", ctypes.c_int64),
         ("turn_wait", ctypes.c_int64),  # nanoseconds of waiting for turns, where that is measured
-        ("_line0", ctypes.c_char * 24),
+        ("hold", ctypes.c_int64),  # not 0: no copy begins another iteration, and those that have begun end
+        ("retreated", ctypes.c_int64),  # iterations that were left before they did anything, as the runner is held
+        ("drawn", ctypes.c_int64),  # those among them that have drawn for their take
     )
 
 

@@ -22,7 +22,7 @@ from dfc_runtime.code_memory import MappedCode
 from dfc_runtime.runners.native import OPEN, RunnerEnd, Waiting
 
 Array = NDArray[np.generic]
-CLOSE_ENTRY, STOP_ENTRY = "dfc_queue_close", "dfc_runner_stop"
+CLOSE_ENTRY, STOP_ENTRY, HOLD_ENTRY = "dfc_queue_close", "dfc_runner_stop", "dfc_runner_hold"
 LOCK_ENTRY, UNLOCK_ENTRY = "dfc_lock", "dfc_unlock"
 YIELD = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value
 """What a runner asks when its attention is drawn: it does nothing, and so the answer is to stop."""
@@ -67,6 +67,11 @@ class CpuQueue:
     def wake(self) -> None:
         """Has all who wait look again."""
         self.close(OPEN)
+
+    def set_contents(self, count: int, fullest: int, state: int) -> None:
+        """Says that so many elements lie in the first slots; the caller has put them there, and holds the lock."""
+        header = self._header
+        header.put, header.taken, header.fullest, header.closed = count, 0, fullest, state
 
     def is_blocked(self, needed: int, *, to_put: bool) -> bool:
         """Whether a put has no room, or a take waits for more elements."""
@@ -131,6 +136,35 @@ class CpuRunner:
         """Lets no further iteration begin, and nobody wait for a turn."""
         self.queues.stop(ctypes.addressof(self.queues.context), self.address)
 
+    def hold(self) -> None:
+        """Lets no further iteration begin; those that have begun end, as far as they get what they wait for."""
+        self.queues.hold(ctypes.addressof(self.queues.context), self.address)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no iteration is to begin."""
+        return bool(self._group.hold)
+
+    def rewind(self) -> int:
+        """Lets those iterations be the next ones again that were left because the runner is held; how many of them
+        have drawn. No such iteration is under way."""
+        group = self._group
+        group.next -= group.retreated
+        for number in range(group.turns):
+            turn = self._turn(number)
+            turn.next = min(turn.next, group.next)
+        drawn = int(group.drawn)
+        group.retreated = group.drawn = 0
+        return drawn
+
+    def release(self) -> None:
+        """Lets iterations begin again."""
+        self._group.hold = 0
+
+    def _turn(self, number: int) -> Turn:
+        address = self.address + ctypes.sizeof(RunnerGroup) + number * ctypes.sizeof(Turn)
+        return Turn.from_address(address)
+
     @property
     def iterations(self) -> int:
         """How many have begun, but for one that a copy did not begin any more."""
@@ -143,8 +177,7 @@ class CpuRunner:
 
     def has_turn(self, turn: int, iteration: int) -> bool:
         """Whether it is the turn of an iteration."""
-        address = self.address + ctypes.sizeof(RunnerGroup) + turn * ctypes.sizeof(Turn)
-        is_next: bool = Turn.from_address(address).next == iteration
+        is_next: bool = self._turn(turn).next == iteration
         return is_next
 
     def is_over(self, iteration: int) -> bool:
@@ -177,6 +210,7 @@ class CpuQueues:
         pair = (ctypes.c_void_p, ctypes.c_void_p)
         self._close = image.function(symbols[CLOSE_ENTRY], None, (*pair, ctypes.c_int64))
         self.stop: Native = image.function(symbols[STOP_ENTRY], None, pair)
+        self.hold: Native = image.function(symbols[HOLD_ENTRY], None, pair)
         self._lock, self._unlock = (image.function(symbols[name], None, pair) for name in (LOCK_ENTRY, UNLOCK_ENTRY))
         self._queues: dict[str, CpuQueue] = {}
         self._runners: dict[int, CpuRunner] = {}

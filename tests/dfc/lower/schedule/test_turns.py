@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dfc.kernels.program import HostCall, If, Program, Step
 from dfc.lower.program import lower_graph
 from tests.support.building import graph_of
@@ -52,6 +54,35 @@ def test_a_turn_is_around_each_thing_that_copies_share_and_nothing_else() -> Non
     assert work[:3] == ["turn_take0", "queue_take", "turn_pass0"]
     assert "Launch" in work[3:-5]
     assert work[-5:] == ["turn_take1", "turn_take2", "If", "turn_pass1", "turn_pass2"]
+
+
+def marks(program: Program, entry: str) -> list[tuple[str, int]]:
+    """The sites of an entry in front of which it has done nothing, in their order."""
+    own = next(each for each in program.entries if each.name == entry)
+    attributes = [(step, dict(program.sites[step.site].attributes)) for step in own.steps if isinstance(step, HostCall)]
+    return [(kind(program, step), each["first"]) for step, each in attributes if "first" in each]
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("", [("turn_take0", 1), ("queue_take", 1)]),
+        ("let s = broken\n  ", [("turn_take0", 1), ("turn_take1", 1), ("queue_take", 1)]),
+        ("broken += 1\n  ", []),
+        ("let z = pool.size()\n  ", []),
+    ],
+)
+def test_a_take_is_marked_that_an_iteration_begins_with(before: str, expected: list[tuple[str, int]]) -> None:
+    """Reading what the runner writes later takes a turn as well."""
+    text = PROGRAM.replace("COPIES", "2").replace("let x = raw", f"{before}let x = raw")
+    if "let s" in before:
+        text = text.replace("broken += 1", "broken += s")
+    assert marks(lower_graph(graph_of(text)), "work") == expected
+
+
+def test_what_was_drawn_for_the_first_take_is_marked() -> None:
+    text = PROGRAM.replace("COPIES", "2").replace("raw: f32[3] = fifo(", "raw: f32[3] = shuffle_queue(ready = 2, ")
+    assert marks(lower_graph(graph_of(text)), "work") == [("turn_take0", 1), ("turn_take1", 2), ("queue_take", 2)]
 
 
 def test_turns_know_how_many_there_are() -> None:

@@ -12,6 +12,7 @@ from dfc.ir.dims import Dim
 from dfc.ir.queues import QueueForm
 from dfc.kernels.program import HostSite, Program
 from dfc_runtime.formats.manifest import (
+    FIRST,
     MUTEX_ACQUIRE,
     MUTEX_RELEASE,
     QUEUE_CLOSE,
@@ -69,6 +70,11 @@ class NativeCall:
         return value
 
     @property
+    def first(self) -> int:
+        """Whether the iteration of a runner has done nothing before (1), or nothing but draw (2)."""
+        return self.number(FIRST) if FIRST in dict(self.site.attributes) else 0
+
+    @property
     def queue_name(self) -> str:
         return str(dict(self.site.attributes)["resource"])
 
@@ -93,7 +99,8 @@ class NativeCall:
 
     def _take_turn(self) -> None:
         function = runners.take_turn(self.module, self.machine)
-        self.leave_if_not_zero(self.f.call(function, "i64", [self.context, i64(self.number("turn"))]))
+        operands = [self.context, i64(self.number("turn")), i64(self.first)]
+        self.leave_if_not_zero(self.f.call(function, "i64", operands))
 
     def _pass_turn(self) -> None:
         function = runners.pass_turn(self.module, self.machine)
@@ -123,7 +130,7 @@ class _Put(_Access):
     def write(self) -> None:
         call, f = self.call, self.f
         enter = queues.enter_to_put(call.module, call.machine)
-        self.enter(enter, [i64(self.form.capacity)], to_put=True)
+        self.enter(enter, [i64(self.form.capacity), i64(self.form.reserve or 0)], to_put=True)
         slot = self.slot_at(self.index(self.count("put")))
         for number, ((target, size, align), source) in enumerate(zip(self.fields(slot), call.pointers, strict=True)):
             f.copy_memory(target, source, self._bytes(number, size), align)
@@ -176,7 +183,7 @@ class _Take(_Access):
         call, f = self.call, self.f
         number = i64(needed) if needed is not None else f.add(count, i64(self.form.window - 1))
         enter = queues.enter_to_take(call.module, call.machine)
-        self.enter(enter, [number, self.least(count)], to_put=False)
+        self.enter(enter, [number, self.least(count), i64(call.first)], to_put=False)
         taken = self.count("taken")
         if self.form.bounds:
             count = f.call(gather(call.module, self.form), "i64", [self.queue, count])
@@ -254,7 +261,7 @@ class _Acquire(_Access):
 
     def write(self) -> None:
         call, f = self.call, self.f
-        self.enter(queues.enter_to_put(call.module, call.machine), [i64(1)], to_put=True)
+        self.enter(queues.enter_to_put(call.module, call.machine), [i64(1), i64(0)], to_put=True)
         f.store(f.cast("ptrtoint", call.context, "i64"), self.start(i64(0)))
         leave = queues.leave_put(call.module, call.machine, wakes_all=False)
         f.call(leave, "void", [call.context, self.queue])

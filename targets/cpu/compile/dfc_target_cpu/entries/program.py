@@ -2,7 +2,7 @@
 
 Assumes a verified program. Guarantees the same text for the same program, machine by machine; `entry_<i>_0` for every
 entry, and `runner_<i>_0` for those that are runners; `dfc_worker` and `dfc_stop` for the threads; where there are
-queues, what closes them, stops runners, and holds a lock.
+queues, what closes them, stops and holds runners, and holds a lock.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -24,7 +24,7 @@ from dfc_target_cpu.entries.branches import Strands
 from dfc_target_cpu.entries.frames import Lowering
 from dfc_target_cpu.entries.locks import lock_entries
 from dfc_target_cpu.entries.queues import close
-from dfc_target_cpu.entries.runners import runner_loop, stop
+from dfc_target_cpu.entries.runners import hold, runner_loop, stop
 from dfc_target_cpu.entries.scope import EntryScope, Launchable
 from dfc_target_cpu.entries.steps import StepCode
 from dfc_target_cpu.entries.threads import stop_entry, worker_entry
@@ -82,7 +82,8 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
         if is_runner(program, number):
             symbols.append(runner_loop(module, machine, f"runner_{number}_0", symbols[-1]))
     if any(resource.kind is ResourceKind.QUEUE for resource in program.resources.values()):
-        symbols += [close(module, machine), stop(module, machine), *lock_entries(module, machine)]
+        symbols += [close(module, machine), stop(module, machine), hold(module, machine)]
+        symbols += lock_entries(module, machine)
     symbols += [worker_entry(module, machine), stop_entry(module, machine)]
     elements = product_elements(others)
     routines = sorted({kernel.name for kernel in others if isinstance(kernel, RoutineKernel)})

@@ -6,8 +6,9 @@ chosen one.
 """
 
 from dfc.ir.dtypes import DType
-from dfc.ir.queues import HEADER_BYTES, QueueForm, field_bytes, field_offsets, first_slot, slot_bytes
+from dfc.ir.queues import QueueForm, field_bytes, field_offsets, first_slot, slot_bytes
 from dfc_driver_cpu.context import QueueHeader
+from dfc_runtime.formats.queue_layout import HEADER_BYTES
 from dfc_target_cpu.entries.context_code import field_address
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i32, i64
@@ -28,7 +29,7 @@ class QueueSlots:
 
     def index(self, position: Value) -> Value:
         """Of a position in the order."""
-        return self.f.urem(position, i64(self.form.capacity))
+        return self.f.urem(position, i64(self.form.slots))
 
     def order(self, index: Value) -> Value:
         """The address of a number of the order."""

@@ -12,7 +12,7 @@ from dfc_runtime.runners.native import CLOSED, END_OF_DATA, OPEN, PUT_CLOSED, QU
 from dfc_target_cpu.entries import futexes
 from dfc_target_cpu.entries.context_code import field_address, load_field, poll_now, report_error
 from dfc_target_cpu.entries.locks import give, take
-from dfc_target_cpu.entries.runners import is_over
+from dfc_target_cpu.entries.runners import is_held, is_over, retreat
 from dfc_target_cpu.entries.waits import Stopwatch
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, NULL, TRUE, i32, i64
@@ -29,14 +29,16 @@ _HEAD = (Parameter("ptr", "context"), Parameter("ptr", "queue"))
 
 
 def enter_to_put(module: ModuleText, machine: Machine) -> str:
-    """`i64 (ptr context, ptr queue, i64 capacity, i64 waiting, i64 fault)`: 0 when there is room, with the lock held;
-    else the call is over, and the fault recorded if there is one."""
+    """`i64 (ptr context, ptr queue, i64 capacity, i64 reserve, i64 waiting, i64 fault)`: 0 when there is room, with the
+    lock held; else the call is over, and the fault recorded if there is one. A runner that is held has the reserve,
+    too."""
     return module.define("queue_to_put", lambda: _Enter(module, machine, to_put=True).build())
 
 
 def enter_to_take(module: ModuleText, machine: Machine) -> str:
-    """`i64 (ptr context, ptr queue, i64 needed, i64 least, i64 waiting, i64 fault)`: likewise when there are `needed`
-    elements, or `least` if no more can come."""
+    """`i64 (ptr context, ptr queue, i64 needed, i64 least, i64 first, i64 waiting, i64 fault)`: likewise when there are
+    `needed` elements, or `least` if no more can come. What is `first` in an iteration is left when the runner is
+    held."""
     return module.define("queue_to_take", lambda: _Enter(module, machine, to_put=False).build())
 
 
@@ -147,7 +149,7 @@ class _Enter(_QueueCode):
 
     def __init__(self, module: ModuleText, machine: Machine, *, to_put: bool) -> None:
         self.to_put = to_put
-        numbers = ("capacity",) if to_put else ("needed", "least")
+        numbers = ("capacity", "reserve") if to_put else ("needed", "least", "first")
         extra = tuple(Parameter("i64", name) for name in (*numbers, "waiting", "fault"))
         super().__init__(module, machine, "queue_to_put" if to_put else "queue_to_take", "i64", extra)
         self.word, self.sleepers = ("departures", "putters") if to_put else ("arrivals", "takers")
@@ -192,16 +194,29 @@ class _Enter(_QueueCode):
         f = self.f
         closed = self.load("closed")
         if self.to_put:
-            has_room = f.icmp("slt", self.fill(), f.argument("capacity"))
+            has_room = f.icmp("slt", self.fill(), self._room())
             return closed, f.bit_and(f.icmp("eq", closed, i64(OPEN)), has_room)
         number = f.select(f.icmp("eq", closed, i64(OPEN)), f.argument("needed"), f.argument("least"))
         return closed, f.bit_and(f.icmp("ne", closed, i64(STOPPED)), f.icmp("sge", self.available(), number))
 
+    def _room(self) -> Value:
+        """How many elements there may be, with the one that is put in."""
+        f = self.f
+        group, capacity = load_field(f, self.context, "runner"), f.argument("capacity")
+        more = f.add(capacity, f.argument("reserve"))
+        is_runner = f.icmp("ne", group, NULL)
+        return f.choose(is_runner, lambda: f.select(is_held(f, group), more, capacity), lambda: capacity)
+
     def _leave_if_over(self) -> None:
-        """An iteration of a runner does not wait when one before it has ended."""
+        """An iteration of a runner does not wait when one before it has ended, nor to begin while it is held."""
         f = self.f
         group = load_field(f, self.context, "runner")
         with f.when(f.icmp("ne", group, NULL), "runner"):
+            if not self.to_put:
+                is_first = f.icmp("ne", f.argument("first"), i64(0))
+                with f.when(f.bit_and(is_first, is_held(f, group)), "held"):
+                    retreat(f, self.context, group, f.argument("first"))
+                    self._give_up()
             over = is_over(f, group, load_field(f, self.context, "iteration"))
             with f.when(over, "over"):
                 f.store(i64(1), field_address(f, Context, self.context, "leave"))

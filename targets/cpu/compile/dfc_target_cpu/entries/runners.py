@@ -7,6 +7,7 @@ iteration does not end well, those before it go on, and those behind it leave at
 
 import ctypes
 
+from dfc.lower.schedule.turns import DRAWN
 from dfc_driver_cpu.context import TURN_WORDS, Context, RunnerGroup, Turn, llvm_type_of
 from dfc_target_cpu.entries import futexes
 from dfc_target_cpu.entries.context_code import field_address, load_field
@@ -15,11 +16,14 @@ from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, i32, i64
 from dfc_target_cpu.machine import Machine
 
-STOP_ENTRY = "dfc_runner_stop"
+STOP_ENTRY, HOLD_ENTRY = "dfc_runner_stop", "dfc_runner_hold"
+RETREAT = 2
+"""What `leave` says of an iteration that is left before it has done anything."""
 NAP = (1, 0)
 """The longest sleep, as seconds and nanoseconds."""
 _SPINS = 100
 _TURN = (Parameter("ptr", "context"), Parameter("i64", "turn"))
+_TURN_TO_TAKE = (*_TURN, Parameter("i64", "first"))
 
 
 def runner_loop(module: ModuleText, machine: Machine, name: str, entry: str) -> str:
@@ -31,11 +35,18 @@ def runner_loop(module: ModuleText, machine: Machine, name: str, entry: str) -> 
 def stop(module: ModuleText, machine: Machine) -> str:
     """`void dfc_runner_stop(ptr context, ptr group)`, visible outside: no iteration begins any more, and nobody waits
     for a turn."""
-    return module.define(STOP_ENTRY, lambda: _stop(module, machine))
+    return module.define(STOP_ENTRY, lambda: _set(module, machine, STOP_ENTRY, "stop"))
+
+
+def hold(module: ModuleText, machine: Machine) -> str:
+    """`void dfc_runner_hold(ptr context, ptr group)`, visible outside: no iteration begins, those that wait for what
+    they begin with are left, and all others end, for which queues have their reserves."""
+    return module.define(HOLD_ENTRY, lambda: _set(module, machine, HOLD_ENTRY, "hold"))
 
 
 def take_turn(module: ModuleText, machine: Machine) -> str:
-    """`i64 (ptr context, i64 turn)`: returns 0 when it is the turn of the context's iteration, 1 if it is to leave."""
+    """`i64 (ptr context, i64 turn, i64 first)`: returns 0 when it is the turn of the context's iteration, 1 if it is to
+    leave; what is `first` in an iteration is left when the runner is held."""
     return module.define("turn_take", lambda: _TakeTurn(module, machine).build())
 
 
@@ -49,15 +60,19 @@ def _runner_loop(module: ModuleText, machine: Machine, name: str, entry: str) ->
     f = module.function(name, "i64", formals, linkage="external")
     context, slots = f.arguments
     group = load_field(f, context, "runner")
-    begin, run, failed, over = (f.label(x) for x in ("begin", "run", "failed", "over"))
+    begin, next_one, run, left, failed, over = (f.label(x) for x in ("begin", "next", "run", "left", "failed", "over"))
     f.branch(begin)
     f.begin(begin)
+    f.branch_if(is_held(f, group), over, next_one)
+    f.begin(next_one)
     iteration = f.atomic_update("add", _field(f, group, "next"), i64(1), "seq_cst")
     f.branch_if(is_over(f, group, iteration), over, run)
     f.begin(run)
     f.atomic_store(iteration, field_address(f, Context, context, "iteration"), "monotonic")
     result = f.call(entry, "i64", [context, slots])
-    f.branch_if(f.icmp("eq", result, i64(0)), begin, failed)
+    f.branch_if(f.icmp("eq", result, i64(0)), begin, left)
+    f.begin(left)
+    f.branch_if(f.icmp("eq", load_field(f, context, "leave"), i64(RETREAT)), over, failed)
     f.begin(failed)
     f.atomic_update("min", _field(f, group, "ended"), iteration, "seq_cst")
     f.call(_wake_turns(module, machine), "void", [context, group])
@@ -67,11 +82,12 @@ def _runner_loop(module: ModuleText, machine: Machine, name: str, entry: str) ->
     return f
 
 
-def _stop(module: ModuleText, machine: Machine) -> FunctionText:
+def _set(module: ModuleText, machine: Machine, name: str, field: str) -> FunctionText:
+    """Sets a field of a group, and has those look who wait for their turns."""
     formals = (Parameter("ptr", "context"), Parameter("ptr", "group"))
-    f = module.function(STOP_ENTRY, "void", formals, linkage="external")
+    f = module.function(name, "void", formals, linkage="external")
     context, group = f.arguments
-    f.atomic_store(i64(1), _field(f, group, "stop"), "seq_cst")
+    f.atomic_store(i64(1), _field(f, group, field), "seq_cst")
     f.call(_wake_turns(module, machine), "void", [context, group])
     f.ret()
     return f
@@ -86,6 +102,19 @@ def is_over(f: FunctionText, group: Value, iteration: Value) -> Value:
     stopping = f.icmp("ne", f.atomic_load("i64", _field(f, group, "stop"), "seq_cst"), i64(0))
     ended = f.atomic_load("i64", _field(f, group, "ended"), "seq_cst")
     return f.bit_or(stopping, f.icmp("slt", ended, iteration))
+
+
+def is_held(f: FunctionText, group: Value) -> Value:
+    """Whether no iteration is to begin."""
+    return f.icmp("ne", f.atomic_load("i64", _field(f, group, "hold"), "seq_cst"), i64(0))
+
+
+def retreat(f: FunctionText, context: Value, group: Value, first: Value) -> None:
+    """Counts an iteration as one that has done nothing, or nothing but draw, and is to begin again."""
+    f.store(i64(RETREAT), field_address(f, Context, context, "leave"))
+    f.atomic_update("add", _field(f, group, "retreated"), i64(1), "seq_cst")
+    drawn = f.cast("zext", f.icmp("eq", first, i64(DRAWN)), "i64")
+    f.atomic_update("add", _field(f, group, "drawn"), drawn, "seq_cst")
 
 
 def _wake_turns(module: ModuleText, machine: Machine) -> str:
@@ -138,8 +167,8 @@ class _TakeTurn:
 
     def __init__(self, module: ModuleText, machine: Machine) -> None:
         self.module, self.machine = module, machine
-        self.f = module.function("turn_take", "i64", _TURN, attributes="nounwind noinline")
-        self.context, self.number = self.f.arguments
+        self.f = module.function("turn_take", "i64", _TURN_TO_TAKE, attributes="nounwind noinline")
+        self.context, self.number, self.first = self.f.arguments
         self.group = load_field(self.f, self.context, "runner")
         self.iteration = load_field(self.f, self.context, "iteration")
         self.line = _Line(self.f, _turn_address(self.f, self.group, self.number))
@@ -147,8 +176,8 @@ class _TakeTurn:
 
     def build(self) -> FunctionText:
         f = self.f
-        look, waits, watch, doze, mine, leaves = (
-            f.label(x) for x in ("look", "waits", "watch", "doze", "mine", "leaves")
+        look, waits, watch, doze, mine, leaves, gone = (
+            f.label(x) for x in ("look", "waits", "watch", "doze", "mine", "leaves", "gone")
         )
         entry = f.current
         f.branch(look)
@@ -160,6 +189,10 @@ class _TakeTurn:
             f.begin(f.label("never"))
         f.branch_if(self._is_mine(), mine, waits)
         f.begin(waits)
+        with f.when(self._retreats(), "held"):
+            retreat(f, self.context, self.group, self.first)
+            f.branch(gone)
+            f.begin(f.label("held.never"))
         self.stopwatch.start()
         f.branch_if(f.icmp("slt", spins.value, i32(_SPINS)), watch, doze)
         f.begin(watch)
@@ -172,6 +205,8 @@ class _TakeTurn:
         f.branch(look)
         f.begin(leaves)
         f.store(i64(1), field_address(f, Context, self.context, "leave"))
+        f.branch(gone)
+        f.begin(gone)
         self._waits_for(i64(0))
         self.stopwatch.stop_for_turn()
         f.ret(i64(1))
@@ -180,6 +215,10 @@ class _TakeTurn:
         self.stopwatch.stop_for_turn()
         f.ret(i64(0))
         return f
+
+    def _retreats(self) -> Value:
+        """Whether the iteration has done nothing, and is not to begin."""
+        return self.f.bit_and(self.f.icmp("ne", self.first, i64(0)), is_held(self.f, self.group))
 
     def _is_mine(self) -> Value:
         return self.f.icmp("eq", self.line.load("next"), self.iteration)
@@ -192,7 +231,7 @@ class _TakeTurn:
         f.atomic_update("add", sleepers, i32(1), "seq_cst")
         word = self.line.word(self.iteration)
         seen = f.cast("zext", f.atomic_load("i32", word, "seq_cst"), "i64")
-        goes_on = f.bit_or(self._is_mine(), is_over(f, self.group, self.iteration))
+        goes_on = f.bit_or(f.bit_or(self._is_mine(), self._retreats()), is_over(f, self.group, self.iteration))
         with f.when(f.icmp("eq", goes_on, FALSE), "sleep"):
             syscall = load_field(f, self.context, "syscall")
             futexes.sleep(f, self.machine, syscall, word, seen, self.module.table("i64", NAP, hint="nap"))

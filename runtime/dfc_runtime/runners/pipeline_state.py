@@ -1,0 +1,104 @@
+"""What stands in the queues of a running program, for checkpoints: held, looked at, replaced.
+
+Assumes that the caller holds the gates of the program, so that only calls which use queues and nothing else are under
+way. Guarantees that what is saved belongs to one moment between iterations of all runners; and that what is restored
+replaces all of it, while calls that wait for a queue go on waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+import numpy as np
+
+from dfc_runtime.calls.memory import address_of
+from dfc_runtime.checkpoints import queues
+from dfc_runtime.checkpoints.format import Ends
+from dfc_runtime.checkpoints.parts import Saved
+from dfc_runtime.formats.manifest import FIRST, Manifest
+from dfc_runtime.formats.queue_layout import QueueLayout
+from dfc_runtime.runners.connections import TAKES
+from dfc_runtime.runners.crew import JOIN_SECONDS, Crew
+from dfc_runtime.runners.holding import Holder
+from dfc_runtime.runners.native import CLOSED, OPEN
+from dfc_runtime.runners.starting import Starter, does_not_end
+from dfc_runtime.state.state import State
+
+_DRAWS = 2
+"""Where an rng counts its draws."""
+
+
+class PipelineState:
+    """The queues and runners of one program."""
+
+    def __init__(self, manifest: Manifest, crew: Crew, state: State, starter: Starter) -> None:
+        self._sites, self._crew, self._state, self._starter = manifest.sites, crew, state, starter
+        self._holder = Holder(crew, manifest.faults, self._undo_draws)
+        connections = crew.connections
+        self.layouts: Mapping[str, QueueLayout] = connections.layouts
+        self.written = {name for each in connections.runners for name in connections.entries[each].writes}
+        """The state that runners write."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """While this lasts, no iteration of a runner is under way. `RunError` where that cannot be had."""
+        return self._holder.held()
+
+    def _undo_draws(self, runner: str, count: int) -> None:
+        """Takes back what a runner has drawn for takes that it has not done: an rng counts its draws."""
+        for site in self._sites:
+            if site.entry == runner and FIRST in site.attributes and site.kind in TAKES:
+                with self._state.background:
+                    self._state.arrays[f"{site.attributes['resource']}.order"][_DRAWS] -= np.uint64(count)
+
+    @contextmanager
+    def replaced(self) -> Generator[None]:
+        """Ends all runners, and starts behind the block those that have run. `RunError` if one does not end."""
+        crew = self._crew
+        crew.stop_runners()
+        stuck = crew.join(JOIN_SECONDS)
+        if stuck:
+            raise does_not_end(*stuck[0])
+        crew.is_held = True
+        crew.reset()
+        names = frozenset(self._starter.started)
+        try:
+            yield
+        finally:
+            self._starter.restart(names)
+            crew.is_held = False
+
+    def saved(self) -> tuple[list[Saved], Ends]:
+        """The elements of all queues, and what has come to its end. The runners are held."""
+        saved: list[Saved] = []
+        closed: list[str] = []
+        with self._locked():
+            for name, layout in sorted(self.layouts.items()):
+                put, taken, state = self._crew.queues.queue(name).numbers
+                saved += queues.contents(name, layout, self._state.arrays[name], put, taken)
+                closed += [name] if state == CLOSED else []
+        ended = [name for name, running in self._crew.running.items() if running.outcomes]
+        return saved, Ends(tuple(closed), tuple(sorted(ended)))
+
+    def fill(self, saved: Mapping[str, Saved], ends: Ends) -> None:
+        """Puts what was saved in place of what is in the queues. No runner is there."""
+        crew = self._crew
+        with self._locked():
+            for name, layout in self.layouts.items():
+                count, fullest = queues.fill(name, layout, self._state.arrays[name], saved)
+                crew.queues.queue(name).set_contents(count, fullest, CLOSED if name in ends.closed else OPEN)
+        for name in ends.runners:
+            crew.end_before(crew.connections.entries[name])
+        for name in self.layouts:
+            crew.queues.queue(name).wake()
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        """The locks of all queues: calls may be at them."""
+        native = self._crew.queues
+        with ExitStack() as stack:
+            for name in sorted(self.layouts):
+                address = address_of(self._state.arrays[name])
+                native.lock(address)
+                stack.callback(native.unlock, address)
+            yield
