@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import worker_reports
 from tests.support.quick_code import is_quick, is_selected_quickly, quick_code
 from tests.support.sweeping import WHOLE
 from tests.support.warm_compiler import warm_compilers
@@ -108,6 +109,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(YOUNG)
     gc.enable()
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """In workers; where there are none pytest's own."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    worker_reports.run(item, nextitem)
+    return True
 
 
 LONGEST = 1000
