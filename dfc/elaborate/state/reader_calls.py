@@ -20,6 +20,7 @@ from dfc.elaborate.expressions.operations import apply, operate
 from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.shapes.size_inference import new_size
+from dfc.elaborate.state.reader_fields import EXAMPLE, fields_of
 from dfc.elaborate.statements.assignments import assign_whole
 from dfc.elaborate.statements.effects import record_effect
 from dfc.elaborate.types.descriptions import describe
@@ -28,16 +29,14 @@ from dfc.elaborate.types.entities import (
     Entity,
     ReaderMethod,
     ReaderValue,
-    SpecialType,
     StringValue,
     Tensor,
     TupleValue,
-    TypeValue,
     Unknown,
 )
 from dfc.ir.attributes import Attributes, MeasuredAttributes
 from dfc.ir.dims import dim
-from dfc.ir.dtypes import BOOL, F32, I64, DType
+from dfc.ir.dtypes import BOOL, DType
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType, TokenType
 from dfc.ops import registry
@@ -53,6 +52,7 @@ from dfc.ops.effects.records import (
     ExampleAttributes,
 )
 from dfc.ops.operators import op_between
+from dfc_runtime.records.fields import PACKED
 
 Arguments = Mapping[str, Argument]
 POSITION, SKIPPED = range(2)
@@ -71,8 +71,8 @@ def call_reader_method(context: Context, method: ReaderMethod, arguments: Sequen
     return Tensor(_element(context, context.region.read(reader.variable), number, OperationSpans(name, span)))
 
 
-def _next(context: Context, reader: ReaderValue, span: Span) -> StringValue:
-    """The next record; the reader is behind it then."""
+def _next(context: Context, reader: ReaderValue, span: Span) -> StringValue | TupleValue:
+    """The next record, or its fields if the reader knows them; the reader is behind it then."""
     variable = reader.variable
     record_effect(context, "reads from", variable.name, span)
     context.at(span)
@@ -80,7 +80,11 @@ def _next(context: Context, reader: ReaderValue, span: Span) -> StringValue:
     node = _append(context, NEXT, (position,), reader.attributes, OperationSpans(f"{variable.short_name}.next", span))
     data, location, moved = node.results[:3]
     assign_whole(context, variable, moved, span)
-    return StringValue(data, location, variable.name)
+    record = StringValue(data, location, variable.name)
+    if not reader.fields:
+        return record
+    spans = OperationSpans(f"{variable.short_name}.next", span)
+    return _parsed(context, record, reader.attributes.field_names, reader.fields, PACKED, spans)
 
 
 def _element(context: Context, x: Value, number: int, spans: OperationSpans) -> Value:
@@ -121,54 +125,29 @@ def make_example(context: Context, arguments: Arguments, span: Span, expected: E
     """`parse_example(record, (image = string, label = i64))`"""
     del expected
     record = _string(context, arguments["record"], PARSE)
-    names, requested = _fields(context, arguments["fields"])
+    names, requested = fields_of(context, arguments["fields"], EXAMPLE)
+    spans = OperationSpans(PARSE, span, (arguments["record"].span,) * 2)
+    return _parsed(context, record, names, requested, "example", spans)
+
+
+def _parsed(
+    context: Context,
+    record: StringValue,
+    names: tuple[str, ...],
+    requested: Sequence[TensorType | None],
+    format_: str,
+    spans: OperationSpans,
+) -> TupleValue:
+    """The fields of a record; one without a type is a string."""
     types = tuple(LOCATION if each is None else each for each in requested)
     kinds = tuple(STRING if each is None else "numbers" for each in requested)
-    attributes = ExampleAttributes(record.reader, names, kinds, types)
-    spans = OperationSpans(PARSE, span, (arguments["record"].span,) * 2)
+    attributes = ExampleAttributes(record.reader, names, kinds, types, format_)
     values = _append(context, PARSE, (record.bytes, record.location), attributes, spans).results[:-1]
     items = [
         StringValue(record.bytes, value, record.reader) if type_ is None else Tensor(value)
         for type_, value in zip(requested, values, strict=True)
     ]
     return TupleValue(tuple(items), names)
-
-
-def _fields(context: Context, argument: Argument) -> tuple[tuple[str, ...], list[TensorType | None]]:
-    """Names and types of the features that are wanted; None is a string."""
-    entity = value_of(context, argument)
-    if isinstance(entity, Unknown):
-        raise Abandoned
-    if not isinstance(entity, TupleValue) or not entity.names or not all(entity.names):
-        helps = ("write `parse_example(record, (image = string, label = i64))`",)
-        raise mistake("E0316", f"`{PARSE}` takes names with types", argument.span, describe(entity), helps=helps)
-    return entity.names, [
-        _field(context, *each, argument.span) for each in zip(entity.names, entity.items, strict=True)
-    ]
-
-
-def _field(context: Context, name: str, entity: Entity, span: Span) -> TensorType | None:
-    match entity:
-        case SpecialType("string"):
-            return None
-        case ElementType(dtype):
-            type_ = TensorType(dtype)
-        case TypeValue(type_):
-            pass
-        case Unknown():
-            raise Abandoned
-        case _:
-            title = f"the field `{name}` of an example has a type"
-            helps = (f"write `{name} = string`, `{name} = i64` or `{name} = f32[10]`",)
-            raise mistake("E0316", title, span, f"this is {describe(entity)}", helps=helps)
-    if type_.dtype not in (F32, I64):
-        title = f"an example holds strings, `f32` and `i64`, so `{name}` cannot be {type_}"
-        near = F32 if type_.dtype.is_float else I64
-        helps = (f"read it as `{near}`, and convert it: `fields.{name} as {type_.dtype}`",)
-        raise mistake("E0302", title, span, helps=helps)
-    if not context.generic and any(size.constant is None for size in type_.shape):
-        raise mistake("E0309", f"the shape of the field `{name}` is known when the program is compiled", span)
-    return type_
 
 
 # ------------------------------------------------------------------ numbers --

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dfc.deferred.dataclasses import dataclass
 from dfc.elaborate.types.variable import Variable
 from dfc.ir.queues import QueueForm
+from dfc.ir.types import TensorType
 from dfc.ops.effects.records import RecordAttributes
 
 
@@ -33,10 +34,12 @@ class QueueMethod:
 
 @dataclass(frozen=True, slots=True)
 class ReaderValue:
-    """What `record_files` makes: the variable is its position, all else is known."""
+    """What `record_files` makes: the variable is its position, all else is known. `fields` are the types of those
+    fields that a record has by its declaration; None is a string."""
 
     variable: Variable
     attributes: RecordAttributes
+    fields: tuple[TensorType | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ STRING = "string"
 class RecordAttributes(Attributes):
     """The full name of a reader, and its stream: files by a pattern, so many passes, `shuffled` as "records", "files"
     or "", each `parts`-th element from `part` on. `longest` is the room for a record, in bytes; `format` is what the
-    files are, as in `dfc_runtime.records.formats`."""
+    files are, as in `dfc_runtime.records.formats`; of some their fields are known, and how tables are written."""
 
     resource: str
     pattern: str
@@ -49,17 +49,23 @@ class RecordAttributes(Attributes):
     parts: int
     longest: int
     format: str = "records"
+    field_names: tuple[str, ...] = ()
+    field_types: tuple[str, ...] = ()
+    head: bool = True
+    separator: str = ","
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleAttributes(Attributes):
     """The features that are wanted: their names, whether each is a "string" or "numbers", and the type of its value
-    (of a string: of its location). `resource` is the reader, for messages."""
+    (of a string: of its location). `resource` is the reader, for messages; `format` is "example", or "packed" for
+    fields one behind the other."""
 
     resource: str
     names: tuple[str, ...]
     kinds: tuple[str, ...]
     types: tuple[TensorType, ...]
+    format: str = "example"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +89,12 @@ def _infer_parse(types: Sequence[TensorType], attributes: Attributes) -> Sequenc
     _check_string(types)
     if not len(attributes.names) == len(attributes.kinds) == len(attributes.types):
         raise OpError("E0315", "each feature has a name, a kind and a type")
+    from dfc_runtime.records.fields import NUMPY_TYPES, PACKED  # most programs read none
+
+    is_packed = attributes.format == PACKED
     for kind, type_ in zip(attributes.kinds, attributes.types, strict=True):
-        if (type_ != LOCATION) if kind == STRING else (kind != "numbers" or type_.dtype not in (F32, I64)):
+        is_number = kind == "numbers" and (type_.dtype in (F32, I64) or (is_packed and str(type_.dtype) in NUMPY_TYPES))
+        if type_ != LOCATION if kind == STRING else not is_number:
             raise OpError("E0302", f"an example holds strings, f32 and i64, and no {kind} of {type_}")
     return attributes.types
 

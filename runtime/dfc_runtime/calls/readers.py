@@ -24,6 +24,7 @@ from dfc_runtime.formats.manifest import DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT,
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.records import example
 from dfc_runtime.records.blocks import RecordBlock
+from dfc_runtime.records.fields import PACKED, STRING, STRING_BYTES
 from dfc_runtime.records.files import IndexedFiles
 from dfc_runtime.records.formats import FORMATS, RECORDS
 from dfc_runtime.records.framing import Numbers, OnError
@@ -143,7 +144,7 @@ class _Reader:
 
     def _files(self) -> tuple[IndexedFiles, RecordStream]:
         if self._opened is None:
-            files = self._format.opened(self._paths(), self._on_error)
+            files = self._format.opened(self._paths(), self._on_error, self._site.attributes)
             if not files.count:
                 text = f"the files of the reader {shown(self.name)} hold no {self._format.plural}"
                 text += f": {in_one_line(self._pattern)}"
@@ -215,7 +216,8 @@ class _Reader:
     def _too_long(self, files: IndexedFiles, number: int, size: int) -> LimitError:
         where = files.described(number)[0]
         at = int(files.locate(np.array([number]))[1][0]) - files.before
-        text = f"{where}, at byte {at}, has {size} bytes, and {shown(self.name)} has room for {self._longest}"
+        size, room = size - files.fixed, self._longest - files.fixed
+        text = f"{where}, at byte {at}, has {size} bytes, and {shown(self.name)} has room for {room}"
         helps = f"declare it with {self._format.function}(.., longest = {size})"
         return LimitError(f"{text}\n  {helps}", code="E0905", spans=[self._site.location])
 
@@ -237,6 +239,8 @@ def _parse(reader: _Reader, request: HostRequest) -> None:
     """Fills in the features that are wanted."""
     data, location = request.inputs
     begin, size, number = (int(each) for each in location)
+    if request.site.attributes.get("format") == PACKED:
+        return _unpack(reader, request)
     names, kinds = request.site.attributes["names"], request.site.attributes["kinds"]
     assert isinstance(names, tuple) and isinstance(kinds, tuple)
     record = data[begin : begin + size].tobytes()
@@ -260,6 +264,26 @@ def _parse(reader: _Reader, request: HostRequest) -> None:
         if values.size != output.size:
             raise _uneven(reader, number, f"{values.size} numbers", name, str(output.size))
         output[...] = values.reshape(output.shape)
+
+
+def _unpack(reader: _Reader, request: HostRequest) -> None:
+    """Copies the fields of a packed record."""
+    data, location = request.inputs
+    begin, size, number = (int(each) for each in location)
+    kinds = request.site.attributes["kinds"]
+    assert isinstance(kinds, tuple)
+    at = begin
+    for kind, output in zip(kinds, request.outputs, strict=True):
+        width = STRING_BYTES if kind == STRING else output.nbytes
+        part = data[at : at + width]
+        at += width
+        if kind != STRING:
+            output.reshape(-1).view(np.uint8)[:] = part
+            continue
+        first, length = (int(each) for each in np.frombuffer(part.tobytes(), "<i8"))
+        if first < 0 or length < 0 or first + length > size:
+            raise RecordError(f"{reader.described(number)[0]} is not packed as it should be", code="E0915")
+        output[:] = begin + first, length, number
 
 
 _WORDS = {"bytes": "strings", "float": "floats", "int64": "whole numbers", "": "nothing"}

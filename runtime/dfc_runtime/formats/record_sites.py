@@ -5,11 +5,14 @@ Assumes a site whose own form was checked. What is otherwise than the compiler w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from dfc_runtime.formats import fields
+from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.manifest import DECODE_RAW, RECORD_NEXT, HostSite, SiteOperand, StateEntry
-from dfc_runtime.records.formats import FORMATS, RECORDS
+from dfc_runtime.records.fields import NUMPY_TYPES, PACKED, STRING, STRING_BYTES
+from dfc_runtime.records.formats import FORMATS, RECORDS, layout_of
 
 POSITION, LOCATION = SiteOperand("i64", (2,)), SiteOperand("i64", (3,))
 MOST = {"passes": 2**31, "parts": 2**20, "longest": 2**30}
@@ -32,7 +35,22 @@ def _is_next(site: HostSite) -> bool:
     passes, parts, longest, part, _ = (each if isinstance(each, int) else 0 for each in numbers)
     in_bounds = all(1 <= each <= most for each, most in zip((passes, parts, longest), MOST.values(), strict=True))
     outputs = (SiteOperand("u8", (longest,)), LOCATION, POSITION)
+    in_bounds = in_bounds and _has_fields(site, longest)
     return in_bounds and 0 <= part < parts and site.inputs == (POSITION,) and site.outputs == outputs
+
+
+def _has_fields(site: HostSite, room: int) -> bool:
+    """Whether a reader of packed records says what is in them, and has room for that."""
+    form = FORMATS[str(site.attributes.get("format", RECORDS))]
+    if not form.is_packed:
+        return True
+    separator = site.attributes.get("separator")
+    try:
+        fits = layout_of(site.attributes).size <= room
+    except ValueError:
+        return False
+    is_ascii = isinstance(separator, str) and len(separator) == 1 and separator.isascii()
+    return fits and is_ascii and isinstance(site.attributes.get("head"), bool)
 
 
 def _is_of_a_string(site: HostSite) -> bool:
@@ -41,16 +59,20 @@ def _is_of_a_string(site: HostSite) -> bool:
     data = site.inputs[0]
     if data.dtype != "u8" or len(data.shape) != 1 or not isinstance(data.shape[0], int):
         return False
-    return len(site.outputs) == 1 if site.kind == DECODE_RAW else _are_features(site)
+    return len(site.outputs) == 1 if site.kind == DECODE_RAW else _are_features(site, data.shape[0])
 
 
-def _are_features(site: HostSite) -> bool:
+def _are_features(site: HostSite, room: int) -> bool:
     names, kinds = site.attributes.get("names"), site.attributes.get("kinds")
     if not isinstance(names, tuple) or not isinstance(kinds, tuple):
         return False
     if not len(names) == len(kinds) == len(site.outputs):
         return False
-    return all(
-        output == LOCATION if kind == "string" else kind == "numbers" and output.dtype in ("f32", "i64")
-        for kind, output in zip(kinds, site.outputs, strict=True)
-    )
+    is_packed, size = site.attributes.get("format") == PACKED, 0
+    for kind, output in zip(kinds, site.outputs, strict=True):
+        sizes = [each for each in output.shape if isinstance(each, int)]
+        is_number = kind == "numbers" and output.dtype in (NUMPY_TYPES if is_packed else ("f32", "i64"))
+        if len(sizes) != len(output.shape) or (output != LOCATION if kind == STRING else not is_number):
+            return False
+        size += STRING_BYTES if kind == STRING else math.prod(sizes) * SIZES[output.dtype]
+    return size <= room or not is_packed

@@ -2,7 +2,8 @@
 
 `framing` says how records lie in a file, `index` (kept by `stored_index`) where they are, `reading` gets them at
 random, `writing` publishes new files whole. `permutation` and `stream` say which record comes at which position, as
-functions of numbers alone; `files` what formats other than frames share with them, `lines` is one, and `formats` names
-all of them; `example` and `columns` what is in a record that is a `tf.train.Example`. Read `framing`
-first. Nothing here knows of programs, queues or ranks: numbers come in, records go out.
+functions of numbers alone; `example` and `columns` what is in a record that is a `tf.train.Example`. `files` is what
+other formats share with frames: `lines`, and `tables` (of `cells`) whose records are `packing` of typed `fields`; all
+of them are in `formats`. Read `framing` and `files` first. Nothing here knows of programs, queues or ranks: numbers
+come in, records go out.
 """

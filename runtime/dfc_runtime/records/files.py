@@ -27,6 +27,8 @@ from dfc_runtime.terminal import in_one_line
 MOST_OPEN = 128
 """Files that are open at once."""
 BATCH_BYTES = 1 << 23
+WIDEST_GAP = 64
+"""Bytes between two records that are read with them, such as the ends of lines."""
 FEWEST_NEIGHBOURS = 4
 """Records that follow each other in a file, on average, where they are read at once."""
 
@@ -55,6 +57,8 @@ class Prefetched:
 class IndexedFiles:
     """Files with an index each. Use it as a context; it holds files open."""
 
+    fixed = 0
+    """Bytes of each record that are there however long its strings are."""
     before: ClassVar[int] = 0
     after: ClassVar[int] = 0
     """Bytes of a frame around each record, which are read with it."""
@@ -178,31 +182,25 @@ class IndexedFiles:
         return opened[files], offsets - self.before, lengths
 
     def _frames(self, files: Numbers, offsets: Numbers, lengths: Numbers) -> Frames:
-        sizes = lengths + (self.before + self.after)
-        size = int(sizes.sum())
+        """What follows each other in the file, but for a few bytes between, is one read and lies in memory so."""
+        sizes, offsets = lengths + (self.before + self.after), offsets - self.before
+        gaps = np.zeros(len(files), np.int64)
+        gaps[1:] = offsets[1:] - offsets[:-1] - sizes[:-1]
+        follows = (np.diff(files, prepend=-1) == 0) & (gaps >= 0) & (gaps <= WIDEST_GAP)
+        ends = np.cumsum(sizes + gaps * follows)
+        begins, size = ends - sizes, int(ends[-1]) if len(ends) else 0
         check_limit(f"reading {len(files)} records", size, memory_limit())
         data = np.zeros(-(-size // 8) * 8, np.uint8)
-        ends = np.cumsum(sizes)
-        frames = Frames(data, ends - lengths - self.after, lengths)
-        self._fill(data.data, files, offsets - self.before, ends)
-        return frames
-
-    def _fill(self, target: memoryview, files: Numbers, offsets: Numbers, ends: Numbers) -> None:
-        """Reads frames to where they belong: those that follow each other in the file and in memory are one read."""
-        if not len(files):
-            return
-        begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-        follows = (files[1:] == files[:-1]) & (offsets[1:] - offsets[:-1] == begins[1:] - begins[:-1])
-        first = np.flatnonzero(np.concatenate([[True], ~follows]))
-        last = np.concatenate([first[1:], [len(files)]]) - 1
+        first = np.flatnonzero(~follows)
+        last = np.append(first[1:], len(files))[: len(first)] - 1
         order = np.lexsort((offsets[first], files[first]))
         runs = (files[first], offsets[first], begins[first], ends[last])
         for file, offset, begin, end in zip(*(each[order].tolist() for each in runs), strict=True):
-            source = self._source(file)
             try:
-                source.read_into(offset, target[begin:end])
+                self._source(file).read_into(offset, data.data[begin:end])
             except ValueError:
                 raise self._changed(file) from None
+        return Frames(data, begins + self.before, lengths)
 
     def _source(self, file: int) -> FileSource:
         """An open file; the one that was not used for longest is closed where there are too many."""

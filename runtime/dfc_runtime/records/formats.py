@@ -3,40 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.records.fields import Layout, field_of
 
 if TYPE_CHECKING:
     from dfc_runtime.records.files import IndexedFiles
     from dfc_runtime.records.framing import OnError
 
-RECORDS, LINES = "records", "lines"
+RECORDS, LINES, TABLES = "records", "lines", "tables"
+Stated = Mapping[str, object]
+"""What a bundle says of a reader: `field_names` and `field_types`, and how tables are written, among others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The function that declares a reader of such files, what several of their records are called, and how files are
-    opened."""
+    """The function that declares a reader of such files, what several of their records are called, how files are
+    opened, and whether records are packed fields, which the reader declares."""
 
     function: str
     plural: str
-    opened: Callable[[Sequence[str], OnError], IndexedFiles]
+    opened: Callable[[Sequence[str], OnError, Stated], IndexedFiles]
+    is_packed: bool = False
 
 
-def _records(paths: Sequence[str], on_error: OnError) -> IndexedFiles:
+def _records(paths: Sequence[str], on_error: OnError, stated: Stated) -> IndexedFiles:
     from dfc_runtime.records.reading import RecordFiles  # a program reads one format
 
+    del stated
     return RecordFiles(paths, on_error)
 
 
-def _lines(paths: Sequence[str], on_error: OnError) -> IndexedFiles:
+def _lines(paths: Sequence[str], on_error: OnError, stated: Stated) -> IndexedFiles:
     from dfc_runtime.records.lines import LineFiles  # as above
 
+    del stated
     return LineFiles(paths, on_error)
+
+
+def _tables(paths: Sequence[str], on_error: OnError, stated: Stated) -> IndexedFiles:
+    from dfc_runtime.records.tables import TableFiles  # as above
+
+    layout, separator = layout_of(stated), str(stated["separator"])
+    return TableFiles(paths, on_error, layout, head=stated["head"] is True, separator=separator)
 
 
 FORMATS: Mapping[str, Format] = {
     RECORDS: Format("record_files", "records", _records),
     LINES: Format("line_files", "lines", _lines),
+    TABLES: Format("csv_files", "rows", _tables, is_packed=True),
 }
+
+
+def layout_of(stated: Stated) -> Layout:
+    """Of the fields that a reader declares; `ValueError` if they are none."""
+    names, types = _texts(stated.get("field_names")), _texts(stated.get("field_types"))
+    if not names:
+        raise ValueError("no fields")
+    return Layout(tuple(field_of(name, type_) for name, type_ in zip(names, types, strict=True)))
+
+
+def _texts(value: object) -> list[str]:
+    return list(map(str, cast("tuple[object, ...]", value))) if isinstance(value, tuple) else []

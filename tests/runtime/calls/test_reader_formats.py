@@ -13,6 +13,8 @@ from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.errors import LimitError, RecordError
 from dfc_runtime.module import Module
 from dfc_runtime.records.stream import RecordStream
+from dfc_target_cpu.entries import records
+from dfc_target_cpu.llvm.values import i64
 from tests.support.pipelines import compiled, drained
 
 LINES = """
@@ -89,3 +91,65 @@ def test_what_is_wrong_with_lines_names_the_line(texts: Path) -> None:
     drained(model.next)
     with pytest.raises(dfc.EndOfData, match="the reader lines has nothing more: 1 pass of 12 lines"):
         model.next()
+
+
+ROWS = """
+var rows = csv_files("*.csv", (name = string, label = i64, x = f32[2])ARGUMENTS)
+entry next() -> (name: u8[?], label: i64, x: f32[2], skipped: i64) {
+  let row = rows.next()
+  let [N] name: u8[N] = decode_raw(row.name, u8)
+  return name, row.label, row.x, rows.skipped()
+}
+"""
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """Two files with four rows each, of which one is damaged."""
+    for number, bad in enumerate(("one", "2")):
+        lines = [f"{row}.5,-1,{'bad' if row == 1 else row},name {number}{row}" for row in range(4)]
+        text = "\n".join(["x,y,label,name", *lines]) + "\n"
+        (tmp_path / f"{number}.csv").write_text(text.replace("bad", bad))
+    return tmp_path
+
+
+def test_fields_of_rows_are_taken_without_the_run_side(
+    rows: Path, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (rows / "0.csv").unlink()
+    for name in ("_parse", "_decode"):
+        monkeypatch.delattr(readers, name)
+    got = drained(program(rows, ROWS, ', shuffle = "records", passes = 2').next)
+    order = RecordStream((4,), "records").elements(np.arange(8)).tolist()
+    assert [bytes(each.name) for each in got] == [b"name 1%d" % row for row in order]
+    assert [each.label for each in got] == [{1: 2}.get(row, row) for row in order]
+    assert [each.x.tolist() for each in got] == [[row + 0.5, -1] for row in order]
+    assert asked == [0, 8]
+
+
+def test_what_code_leaves_to_the_run_side_is_the_same(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (rows / "0.csv").unlink()
+    native = drained(program(rows, ROWS).next)
+    monkeypatch.setattr(readers.RecordBlock, "fill", lambda block, data, **columns: block.empty())
+    monkeypatch.setattr(records.RecordCall, "_unpack", lambda call: i64(0))
+    model = dfc.loads(dfc.compile(text=f"dfg 1\n{ROWS.replace('ARGUMENTS', '')}").to_bytes(), threads=1, folder=rows)
+    for each, other in zip(native, drained(model.next), strict=True):
+        assert (bytes(each.name), each.label, each.x.tolist()) == (bytes(other.name), other.label, other.x.tolist())
+
+
+def test_a_damaged_row_is_an_error_or_left_out_and_counted(rows: Path) -> None:
+    model = program(rows, ROWS)
+    assert model.next().label == 0
+    for _ in range(2):
+        with pytest.raises(RecordError, match=r"0\.csv: row 2 at byte 32: the cell one is no i64, in the column label"):
+            model.next()
+    got = drained(program(rows, ROWS, ', passes = 3, on_error = "skip"').next)
+    assert [bytes(each.name)[-2:] for each in got] == [b"00", b"02", b"03", b"10", b"11", b"12", b"13"] * 3
+    assert got[-1].skipped == 3
+
+
+def test_strings_that_have_no_room_say_how_much_they_need(rows: Path) -> None:
+    with pytest.raises(
+        LimitError, match=r"(?s)row 1 of .*0.csv, .* 16 bytes, .* room for 8.*csv_files\(\.\., longest = 16"
+    ):
+        program(rows, ROWS, ", longest = 8").next()

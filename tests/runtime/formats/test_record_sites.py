@@ -23,9 +23,18 @@ STREAM = {
     "parts": 2,
     "longest": 64,
 }
+TABLE = {
+    "format": "tables",
+    "field_names": ("a", "b"),
+    "field_types": ("string", "f16[3]"),
+    "head": True,
+    "separator": ";",
+}
+ROWS = {**STREAM, **TABLE}
 FEATURES = {"resource": "files", "names": ("a", "b"), "kinds": ("string", "numbers")}
 NEXT = HostSite("record_next", "read", STREAM, (POSITION,), (BYTES, STRING, POSITION), (), LOCATION)
 PARSE = HostSite("parse_example", "read", FEATURES, (BYTES, STRING), (STRING, SiteOperand("f32", (3,))), (), LOCATION)
+UNPACK = replace(PARSE, attributes={**FEATURES, "format": "packed"}, outputs=(STRING, SiteOperand("f16", (3,))))
 DECODE = HostSite(
     "decode_raw", "read", {"resource": "files"}, (BYTES, STRING), (SiteOperand("i16", ("N",)),), (), LOCATION
 )
@@ -38,11 +47,17 @@ def check(*sites: HostSite) -> None:
 
 def test_sites_as_the_compiler_writes_them_are_taken() -> None:
     check(NEXT, PARSE, DECODE, replace(NEXT, attributes={**STREAM, "format": "lines"}))
+    check(replace(NEXT, attributes=ROWS), UNPACK)
 
 
 WRONG = {
     "of no reader": replace(NEXT, attributes={**STREAM, "resource": "file"}),
     "an unknown format": replace(NEXT, attributes={**STREAM, "format": "pages"}),
+    "fields without types": replace(NEXT, attributes={**ROWS, "field_types": ("string",)}),
+    "fields of no type": replace(NEXT, attributes={**ROWS, "field_types": ("string", "f17")}),
+    "fields without room": replace(NEXT, attributes={**ROWS, "field_types": ("string", "u8[49]")}),
+    "rows without a separator": replace(NEXT, attributes={**ROWS, "separator": ""}),
+    "more packed than there is": replace(UNPACK, outputs=(STRING, SiteOperand("f16", (25,)))),
     "no passes": replace(NEXT, attributes={**STREAM, "passes": 0}),
     "no such part": replace(NEXT, attributes={**STREAM, "part": 2}),
     "a truth value": replace(NEXT, attributes={**STREAM, "seed": True}),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from dfc.elaborate.state.readers import FUNCTIONS
 from dfc.ir import walk
 from dfc.ir.graph import Node, ResourceKind
 from dfc.ir.types import TensorType
 from dfc.ops.effects.records import POSITION, ExampleAttributes, RecordAttributes
 from dfc.ops.spelling import show
+from dfc_runtime.records.formats import FORMATS
 from tests.support.building import codes, graph_of, messages
 
 FILES = 'var files = record_files("a/*.rec", passes = 3, shuffle = true, seed = 7, longest = 1_000)\n'
@@ -69,6 +71,10 @@ def test_a_size_that_was_found_out_may_be_compared_with_a_known_one() -> None:
     assert codes(text.replace("N == 4", "N == 5")) == ["E0305"]
 
 
+def test_each_format_has_one_function() -> None:
+    assert {form.function: name for name, form in FORMATS.items()} == FUNCTIONS
+
+
 MISTAKES = {
     "record_files()": "E0204",
     "record_files(3)": "E0315",
@@ -84,6 +90,12 @@ MISTAKES = {
     'record_files("a", capacity = 3)': "E0204",
     'line_files("a", longest = 0)': "E0315",
     'line_files("a", head = true)': "E0204",
+    'csv_files("a")': "E0204",
+    'csv_files("a", (i64, f32))': "E0316",
+    'csv_files("a", (x = bool))': "E0302",
+    'csv_files("a", (x = 3))': "E0316",
+    'csv_files("a", (x = i64), head = 1)': "E0315",
+    'csv_files("a", (x = i64), separator = "ab")': "E0315",
 }
 
 
@@ -120,6 +132,16 @@ def test_a_function_cannot_read_and_a_readonly_entry_neither() -> None:
     body = "{\n  let record = files.next()\n  return files.position()\n}\n"
     assert codes(f"{FILES}fn f() -> i64 {body}entry g() -> i64 {{ return f() }}") == ["E0401"]
     assert codes(f"{FILES}readonly entry g() -> i64 {body}") == ["E0402"]
+
+
+def test_a_reader_of_rows_gives_their_fields() -> None:
+    files = 'var files = csv_files("a.csv", (label = i64, name = string, image = u8[2, 3]), longest = 100)\n'
+    made = nodes(entry("let row = files.next()", "return row.image", result=" -> u8[2, 3]", files=files))
+    assert [node.op for node in made] == ["read", "record_next", "assign", "parse_example"]
+    assert [str(value.type) for value in made[1].results[:2]] == [f"u8[{8 + 16 + 6 + 100}]", "i64[3]"]
+    assert [str(value.type) for value in made[3].results[:-1]] == ["i64", "i64[3]", "u8[2, 3]"]
+    fixed = entry("let row = files.next()", files='var files = csv_files("a.csv", (x = f64, y = u8[3]))\n')
+    assert str(nodes(fixed)[1].results[0].type) == "u8[11]"
 
 
 TWO = """

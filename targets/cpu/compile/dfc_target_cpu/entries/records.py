@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.kernels.program import HostSite, Program
-from dfc.ops.effects.records import STRING
+from dfc.kernels.program import HostSite, Program, SiteType
 from dfc_driver_cpu.context import llvm_type_of
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.manifest import DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT
 from dfc_runtime.records.blocks import BlockHeader, Row
+from dfc_runtime.records.fields import PACKED, STRING, STRING_BYTES
 from dfc_runtime.records.formats import RECORDS
 from dfc_runtime.records.framing import HEAD, LENGTH, TAIL
 from dfc_target_cpu.entries.checksums import masked_checksum
@@ -109,6 +109,8 @@ class RecordCall:
         return data, *parts  # pyright: ignore[reportReturnType]  # which are three
 
     def _parse(self) -> Value:
+        if dict(self.site.attributes).get("format") == PACKED:
+            return self._unpack()
         names, kinds = (self._texts(key) for key in ("names", "kinds"))
         features: list[Feature] = []
         for name, kind, (dtype, shape) in zip(names, kinds, self.site.outputs, strict=True):
@@ -120,6 +122,37 @@ class RecordCall:
         data, begin, length, number = self._string()
         operands = [data, begin, self.f.add(begin, length), number, *self.pointers[2:]]
         return self.f.call(function, "i64", operands)
+
+    def _unpack(self) -> Value:
+        """Copies fields that lie one behind the other; each string has to be inside of the record."""
+        f = self.f
+        data, begin, length, number = self._string()
+        sizes = [self._field_size(*each) for each in zip(self._texts("kinds"), self.site.outputs, strict=True)]
+        fits = f.icmp("sge", length, i64(sum(sizes)))
+        answered = f.alloca("i64", align=8)
+        f.store(i64(0), answered)
+        with f.when(fits, "fields"):
+            at = 0
+            for kind, size, output in zip(self._texts("kinds"), sizes, self.pointers[2:], strict=True):
+                source = f.gep("i8", data, f.add(begin, i64(at)))
+                at += size
+                if kind != STRING:
+                    f.copy_memory(output, source, i64(size), 1)
+                    continue
+                first, count = (f.load("i64", f.gep("i64", source, i64(index)), align=1) for index in range(2))
+                room = f.sub(length, first)
+                fits = f.bit_and(fits, f.icmp("ule", first, length))
+                fits = f.bit_and(fits, f.icmp("ule", count, room))
+                for index, value in enumerate((f.add(begin, first), count, number)):
+                    f.store(value, f.gep("i64", output, i64(index)))
+            f.store(f.cast("zext", fits, "i64"), answered)
+        return f.load("i64", answered)
+
+    @staticmethod
+    def _field_size(kind: str, output: SiteType) -> int:
+        dtype, shape = output
+        sizes = [size.constant or 0 for size in shape]
+        return STRING_BYTES if kind == STRING else math.prod(sizes) * SIZES[str(dtype)]
 
     def _decode(self) -> Value:
         """Copies a string that is a whole number of elements."""

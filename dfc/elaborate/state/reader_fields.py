@@ -1,0 +1,77 @@
+"""Fields with their types, `(image = string, label = i64)`: of `parse_example`, and of readers of packed records."""
+
+from __future__ import annotations
+
+from dfc.deferred.dataclasses import dataclass
+from dfc.diagnostics.source import Span
+from dfc.elaborate.context import Argument, Context
+from dfc.elaborate.expressions.arguments import value_of
+from dfc.elaborate.mistakes import Abandoned, mistake
+from dfc.elaborate.types.descriptions import describe
+from dfc.elaborate.types.entities import ElementType, Entity, SpecialType, TupleValue, TypeValue, Unknown
+from dfc.ir.dtypes import F32, I64
+from dfc.ir.types import TensorType
+from dfc.ops.effects.records import PARSE
+from dfc_runtime.records.fields import NUMPY_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class FieldKinds:
+    """What holds fields, how a program writes some, and the element types of those that are no strings."""
+
+    function: str
+    what: str
+    sample: str
+    dtypes: frozenset[str]
+    has_strings: bool = True
+
+
+EXAMPLE = FieldKinds(PARSE, "an example", f"{PARSE}(record, (image = string, label = i64))", frozenset({"f32", "i64"}))
+_NUMBERS = frozenset(NUMPY_TYPES) - {"bool", "u64"}
+PACKED_KINDS = {
+    "csv_files": FieldKinds("csv_files", "a row", 'csv_files("data/*.csv", (label = i64, weights = f32[3]))', _NUMBERS)
+}
+"""By the function that declares a reader."""
+
+
+def fields_of(
+    context: Context, argument: Argument, kinds: FieldKinds
+) -> tuple[tuple[str, ...], list[TensorType | None]]:
+    """Names and types of the fields that are wanted; None is a string."""
+    entity = value_of(context, argument)
+    if isinstance(entity, Unknown):
+        raise Abandoned
+    if not isinstance(entity, TupleValue) or not entity.names or not all(entity.names):
+        helps = (f"write `{kinds.sample}`",)
+        title = f"`{kinds.function}` takes names with types"
+        raise mistake("E0316", title, argument.span, describe(entity), helps=helps)
+    return entity.names, [
+        _field(context, name, each, argument.span, kinds) for name, each in zip(entity.names, entity.items, strict=True)
+    ]
+
+
+def _field(context: Context, name: str, entity: Entity, span: Span, kinds: FieldKinds) -> TensorType | None:
+    match entity:
+        case SpecialType("string") if kinds.has_strings:
+            return None
+        case ElementType(dtype):
+            type_ = TensorType(dtype)
+        case TypeValue(type_):
+            pass
+        case Unknown():
+            raise Abandoned
+        case _:
+            title = f"the field `{name}` of {kinds.what} has a type"
+            helps = (
+                f"write `{name} = {'string' if kinds.has_strings else 'u8'}`, `{name} = i64` or `{name} = f32[10]`",
+            )
+            raise mistake("E0316", title, span, f"this is {describe(entity)}", helps=helps)
+    if str(type_.dtype) not in kinds.dtypes:
+        allowed = ["strings"] * kinds.has_strings + [f"`{each}`" for each in sorted(kinds.dtypes)]
+        title = f"{kinds.what} holds {', '.join(allowed[:-1])} and {allowed[-1]}, so `{name}` cannot be {type_}"
+        near = F32 if type_.dtype.is_float else I64
+        helps = (f"read it as `{near}`, and convert it: `fields.{name} as {type_.dtype}`",)
+        raise mistake("E0302", title, span, helps=helps)
+    if not context.generic and any(size.constant is None for size in type_.shape):
+        raise mistake("E0309", f"the shape of the field `{name}` is known when the program is compiled", span)
+    return type_

@@ -1,0 +1,261 @@
+"""Rows of tables in CSV as packed records: which cells a field has follows from the head of each file, or their order.
+
+A row ends with a line, unless that is inside of quotes; empty lines are none. A cell in quotes has its text between
+them, a quote in it written twice. A field of n numbers has n cells, from the column of its name on. Assumes an encoding
+in which the separator, quotes and ends of lines are those of ASCII. Guarantees that a row has as many cells as the
+head, and numbers where these are wanted; whatever has not is damaged, with the column that is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.errors import RecordError
+from dfc_runtime.formats.fields import shown
+from dfc_runtime.formats.source import FileSource
+from dfc_runtime.names import did_you_mean
+from dfc_runtime.records.cells import numbers_of
+from dfc_runtime.records.crc32c import Bytes
+from dfc_runtime.records.fields import Layout, numpy_type
+from dfc_runtime.records.framing import Frames, Numbers, OnError
+from dfc_runtime.records.index import RecordIndex
+from dfc_runtime.records.lines import CARRIAGE_RETURN, LINE_FEED, WINDOW, lines_between, read_window, refuse_foreign
+from dfc_runtime.records.packing import PackedFiles, packed
+from dfc_runtime.terminal import in_one_line
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+QUOTE = ord('"')
+MARK = b"\xef\xbb\xbf"
+"""What some programs begin a text in UTF-8 with."""
+LONGEST_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is known of the rows of a file: how many cells each has, and the first one of each field."""
+
+    width: int
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The cells of some rows, all of which have the same number of them: ranges of `data`, and which rows these are."""
+
+    data: Bytes
+    rows: Numbers
+    begins: Numbers
+    ends: Numbers
+
+
+class TableFiles(PackedFiles):
+    """Files of rows. Those below the head count from 0 here, and from 1 in messages."""
+
+    def __init__(
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        on_error: OnError,
+        layout: Layout,
+        *,
+        head: bool = True,
+        separator: str = ",",
+    ) -> None:
+        self._has_head, self._separator = head, ord(separator)
+        self._heads: list[Head] = []
+        super().__init__(paths, on_error, layout)
+
+    def index(self, source: FileSource) -> RecordIndex:
+        refuse_foreign(source, "rows of a table")
+        rows = scan_rows(source)
+        names: list[str] = []
+        if self._has_head:
+            if not rows.count:
+                raise _no_table(source, "it is empty: the first line names the columns")
+            names, rows = self._names(source, rows), _behind_head(rows)
+        self._heads.append(self._head(source, names))
+        return rows
+
+    def name_of(self, file: int, record: int) -> str:
+        del file
+        return f"row {record + 1}"
+
+    def pack(self, numbers: Numbers) -> tuple[Frames, Mapping[int, str]]:
+        files = self.locate(numbers)[0]
+        raw = self.unchecked(numbers)
+        reasons: dict[int, str] = {}
+        values = {
+            field.name: np.zeros((len(numbers), field.count), numpy_type(field))
+            for field in self.layout.fields
+            if not field.is_string
+        }
+        strings = {
+            field.name: (np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64))
+            for field in self.layout.fields
+            if field.is_string
+        }
+        present: list[int] = np.unique(files).tolist()
+        for file in present:
+            rows = np.flatnonzero(files == file)
+            head = self._heads[file]
+            cells = self._cells(raw, rows, head.width, reasons)
+            self._convert(cells, head, values, strings, reasons)
+        return packed(self.layout, len(numbers), values, raw.data, strings), reasons
+
+    # ---------------------------------------------------------------- head --
+
+    def _names(self, source: FileSource, rows: RecordIndex) -> list[str]:
+        start, length = int(rows.starts[0]), int(rows.lengths[0])
+        data = read_window(source, start, length)
+        frames = Frames(data, np.zeros(1, np.int64), np.array([length]))
+        seps, _ = _separators(frames, self._separator)
+        edges = [-1, *seps.tolist(), length]
+        cells = [data[a + 1 : b].tobytes().strip() for a, b in pairwise(edges)]
+        plain = [cell[1:-1].replace(b'""', b'"') if cell[:1] == b'"' else cell for cell in cells]
+        names = [os.fsdecode(cell).strip() for cell in plain]
+        if not all(names) or len(set(names)) < len(names):
+            raise _no_table(source, "its first line is no head, which names each column, and all of them differently")
+        return names
+
+    def _head(self, source: FileSource, names: Sequence[str]) -> Head:
+        """Which columns the fields have in a file with these names."""
+        if not self._has_head:
+            counts = [field.count for field in self.layout.fields]
+            return Head(sum(counts), tuple(sum(counts[:number]) for number in range(len(counts))))
+        columns: list[int] = []
+        for field in self.layout.fields:
+            if field.name not in names:
+                text = f"it has no column {shown(field.name)}{did_you_mean(field.name, names)}"
+                raise _no_table(source, f"{text}; its columns: {', '.join(map(shown, names))}")
+            columns.append(names.index(field.name))
+            if columns[-1] + field.count > len(names):
+                left = len(names) - columns[-1]
+                text = f"{shown(field.name)} has {field.count} cells, and {left} columns begin there"
+                raise _no_table(source, text)
+        return Head(len(names), tuple(columns))
+
+    # --------------------------------------------------------------- cells --
+
+    def _cells(self, raw: Frames, rows: Numbers, width: int, reasons: dict[int, str]) -> Cells:
+        """The cells of those rows that have so many, and a reason for each of the others."""
+        frames = raw.take(rows)
+        seps, owners = _separators(frames, self._separator)
+        counts = np.bincount(owners, minlength=len(rows)) + 1
+        for row in np.flatnonzero(counts != width).tolist():
+            reasons[int(rows[row])] = f"it has {counts[row]} cells, and {width} are wanted"
+        fits = np.flatnonzero(counts == width)
+        inner = seps[(counts == width)[owners]].reshape(len(fits), width - 1)
+        starts = frames.starts[fits]
+        begins = np.concatenate([starts[:, None], inner + 1], axis=1)
+        ends = np.concatenate([inner, (starts + frames.lengths[fits])[:, None]], axis=1)
+        return Cells(raw.data, rows[fits], begins, ends)
+
+    def _convert(
+        self,
+        cells: Cells,
+        head: Head,
+        values: Mapping[str, NDArray[np.generic]],
+        strings: Mapping[str, tuple[Numbers, Numbers]],
+        reasons: dict[int, str],
+    ) -> None:
+        """Writes the numbers and strings of these rows to where they belong."""
+        for field, column in zip(self.layout.fields, head.columns, strict=True):
+            begins = cells.begins[:, column : column + field.count].reshape(-1)
+            ends = cells.ends[:, column : column + field.count].reshape(-1)
+            begins, ends, is_broken = _unquoted(cells.data, begins, ends)
+            if field.is_string:
+                targets = strings[field.name]
+                targets[0][cells.rows], targets[1][cells.rows] = begins, ends
+            else:
+                numbers, valid = numbers_of(cells.data, begins, ends, numpy_type(field))
+                is_broken |= ~valid
+                values[field.name][cells.rows] = numbers.reshape(len(cells.rows), field.count)
+            for cell in np.flatnonzero(is_broken).tolist():
+                row, at = divmod(cell, field.count)
+                text = cells.data[begins[cell] : ends[cell]].tobytes()
+                reason = f"{_cell(text)} is {'no text in quotes' if field.is_string else f'no {field.dtype}'}"
+                more = f" + {at}" * bool(at)
+                reasons.setdefault(int(cells.rows[row]), f"{reason}, in the column {shown(field.name)}{more}")
+                if field.is_string:
+                    strings[field.name][1][cells.rows[row]] = begins[cell]
+
+
+def scan_rows(source: FileSource) -> RecordIndex:
+    """The rows of a file, the head among them. A file that ends within quotes has its rest as one row."""
+    marked = source.size >= len(MARK) and source.read(0, len(MARK)) == MARK
+    begin = len(MARK) * marked
+    pieces, widths = [np.array([begin])], [np.zeros(0, np.int64)]
+    before, quotes = 0, 0
+    for offset in range(0, source.size, WINDOW):
+        data = read_window(source, offset, WINDOW)
+        ends = np.flatnonzero(data == LINE_FEED)
+        is_quote = data == QUOTE
+        if quotes or is_quote.any():
+            counts = np.cumsum(is_quote, dtype=np.int64)
+            ends = ends[(counts[ends] + quotes) % 2 == 0]
+            quotes = (quotes + int(counts[-1])) % 2
+        previous = np.concatenate([np.array([before], np.uint8), data])[ends]
+        pieces.append(ends + (offset + 1))
+        widths.append(1 + (previous == CARRIAGE_RETURN).astype(np.int64))
+        before = int(data[-1])
+    rows = lines_between(source, np.concatenate(pieces), np.concatenate(widths))
+    kept = np.flatnonzero(rows.lengths > 0)
+    return RecordIndex(rows.path, rows.size, rows.modified, rows.starts[kept], rows.lengths[kept])
+
+
+def _behind_head(rows: RecordIndex) -> RecordIndex:
+    return RecordIndex(rows.path, rows.size, rows.modified, rows.starts[1:], rows.lengths[1:])
+
+
+def _separators(frames: Frames, separator: int) -> tuple[Numbers, Numbers]:
+    """Where the separators outside of quotes are, and the row that each one is in. Rows lie in their order."""
+    data, starts = frames.data, frames.starts
+    seps = np.flatnonzero(data == separator)
+    owners = np.searchsorted(starts, seps, side="right") - 1
+    inside = (owners >= 0) & (seps < (starts + frames.lengths)[owners])
+    is_quote = data == QUOTE
+    if is_quote.any():
+        counts = np.cumsum(is_quote, dtype=np.int64)
+        before = counts[starts] - is_quote[starts]
+        inside &= (counts[seps] - before[owners]) % 2 == 0
+    return seps[inside], owners[inside]
+
+
+def _unquoted(data: Bytes, begins: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """What is between the quotes of those cells that have some, and which of them are broken. Quotes that were written
+    twice become one in the data itself."""
+    is_broken = np.zeros(len(begins), np.bool_)
+    if not (data == QUOTE).any():
+        return begins, ends, is_broken
+    counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(data == QUOTE, dtype=np.int64)])
+    quotes = counts[ends] - counts[begins]
+    is_plain = (quotes == 2) & (data[np.minimum(begins, len(data) - 1)] == QUOTE) & (data[ends - 1] == QUOTE)
+    begins, ends = begins + is_plain, ends - is_plain
+    for cell in np.flatnonzero((quotes > 0) & ~is_plain).tolist():
+        begin, end = int(begins[cell]), int(ends[cell])
+        text = data[begin:end].tobytes()
+        inner = text[1:-1].replace(b'""', b"")
+        if len(text) < 2 or text[:1] != b'"' or text[-1:] != b'"' or b'"' in inner:
+            is_broken[cell] = True
+            continue
+        plain = text[1:-1].replace(b'""', b'"')
+        data[begin + 1 : begin + 1 + len(plain)] = np.frombuffer(plain, np.uint8)
+        begins[cell], ends[cell] = begin + 1, begin + 1 + len(plain)
+    return begins, ends, is_broken
+
+
+def _cell(text: bytes) -> str:
+    shortened = text[:LONGEST_SHOWN].decode("utf-8", "replace") + ".." * (len(text) > LONGEST_SHOWN)
+    return f"the cell {shown(shortened)}" if text.strip() else "an empty cell"
+
+
+def _no_table(source: FileSource, reason: str) -> RecordError:
+    text = f"{in_one_line(source.name)} holds no rows of the table that is wanted: {reason}"
+    return RecordError(text, code="E0916", file=source.name)
