@@ -175,13 +175,14 @@ def number_of(context: Context, entity: Untyped, what: str) -> Constant:
 
 
 def snapshot(context: Context, entity: Entity, span: Span) -> Entity:
-    """A variable becomes its value at this line; there are no aliases."""
+    """A variable becomes its value at this line; there are no aliases. What has none in it is not looked through: tuples
+    may share parts, so that there are more ways into them than parts."""
     match entity:
         case VariableValue(variable):
             if variable.kind is ResourceKind.RNG:
                 raise mistake("E0316", "an rng cannot have a second name", span)
             return Tensor(tensor(context, entity, span))
-        case TupleValue(items, names):
+        case TupleValue(items, names) if entity.has_variables:
             return TupleValue(tuple(snapshot(context, item, span) for item in items), names)
         case _:
             return entity

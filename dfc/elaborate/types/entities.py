@@ -122,9 +122,12 @@ class TupleValue:
     items: tuple[Entity, ...]
     names: tuple[str, ...] = ()
     leaves: int = field(init=False, compare=False, repr=False)  # what is left when nothing holds anything any more
+    has_variables: bool = field(init=False, compare=False, repr=False)
+    """Whether there is a variable in it, at any depth of tuples."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "leaves", _leaves(self.items))
+        object.__setattr__(self, "has_variables", any(map(_is_variable, self.items)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,10 @@ class ListValue:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "leaves", _leaves(self.items))
+
+
+def _is_variable(item: Entity) -> bool:
+    return isinstance(item, VariableValue) or (isinstance(item, TupleValue) and item.has_variables)
 
 
 def _leaves(items: tuple[Entity, ...]) -> int:

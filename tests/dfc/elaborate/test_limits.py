@@ -89,8 +89,8 @@ def test_deep_nesting(opening: str) -> None:
 def test_deep_calls() -> None:
     functions = "".join(f"fn g{i}(x: f32) -> f32 = g{i + 1}(x) + 1\n" for i in range(100))
     graph_of(f"{functions}fn g100(x: f32) -> f32 = x\nentry f(x: f32) -> f32 {{ return g0(x) }}\n")
-    functions = "".join(f"fn g{i}(x: f32) -> f32 = g{i + 1}(x) + 1\n" for i in range(200))
-    assert set(codes(f"{functions}fn g200(x: f32) -> f32 = x\n")) == {"E1002"}
+    functions = "".join(f"fn g{i}(x: f32) -> f32 = g{i + 1}(x) + 1\n" for i in range(130))
+    assert set(codes(f"{functions}fn g130(x: f32) -> f32 = x\n")) == {"E1002"}
 
 
 def test_a_program_that_doubles_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
