@@ -55,6 +55,9 @@ class DType:
         """The type reductions and products of this type accumulate in (f32 for f16 and bf16)."""
         return F32 if self.name in ("f16", "bf16") else self
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __str__(self) -> str:
         return self.name
 

@@ -29,7 +29,7 @@ from dfc.ir import walk
 from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import NO_ATTRIBUTES, Block, DimCheck, Entry, Graph, Node, Resource, Value
-from dfc.ir.measured import measured, measured_in
+from dfc.ir.measured import NO_SYMBOLS, measured, measured_in
 from dfc.ir.symbols import generic_in, held_by, symbols_of
 from dfc.ir.types import TokenType, Type
 
@@ -46,7 +46,7 @@ class Situation:
 
 
 Check = Callable[[Node, Situation], Iterable[str]]
-"""What is wrong with a node, in words. Where it has neither attributes nor regions, its op and its types say it all."""
+"""What is wrong with a node, in words. Where it has no regions, its op, its attributes and its types say it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,14 @@ class _Frame:
     region: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """Of a node: the sizes that its attributes mention, and what is wrong with it wherever it stands."""
+
+    symbols: frozenset[Symbol]
+    problems: tuple[tuple[int, str], ...]
+
+
 class _Checker:
     """Walks one outermost block with the set of visible values."""
 
@@ -167,7 +175,7 @@ class _Checker:
         self._violations: list[Violation] = []
         self._known_types: dict[Type, tuple[int, bool, frozenset[Symbol]]] = {}
         self._type_numbers: dict[Value, int] = {}
-        self._known_problems: dict[object, Iterable[str]] = {}
+        self._known_nodes: dict[object, _Findings] = {}
 
     def run(self, block: Block) -> list[Violation]:
         sizes = frozenset(measured_in(block))
@@ -251,25 +259,32 @@ class _Checker:
                 self._report(2, node, f"result {index} does not point back at its node")
             self._owned(value, node, f"result {index}")
             self._type(value, node)
-        self._attributes(node)
-        self._tokens(node)
-        for message in self._problems(node):
-            self._report(11, node, message)
+        findings = self._findings(node)
+        if findings.symbols:
+            self._unknown(node, findings.symbols, node.attributes)
+        for number, message in findings.problems:
+            self._report(number, node, message)
 
-    def _problems(self, node: Node) -> Iterable[str]:
-        """Found once for nodes that have all in common that the check may ask for: most are like another one."""
+    def _findings(self, node: Node) -> _Findings:
+        """Once for nodes that have all in common that is asked for: most are like another one."""
         situation = self._inside if self._branches else self._situation
-        if node.attributes is not NO_ATTRIBUTES or node.regions:
-            return self._check(node, situation)
         numbers = self._type_numbers
         operands = tuple([numbers.get(value) for value in node.operands])
-        if None in operands:  # a value from nowhere
-            return self._check(node, situation)
-        key = node.op, situation.in_branch, operands, tuple([numbers[value] for value in node.results])
-        known = self._known_problems.get(key)
+        if node.regions or None in operands:  # a value from nowhere
+            return self._inspect(node, situation)
+        results = tuple([numbers[value] for value in node.results])
+        key = node.op, situation.in_branch, operands, results, node.attributes
+        known = self._known_nodes.get(key)
         if known is None:
-            known = self._known_problems[key] = tuple(self._check(node, situation))
+            known = self._known_nodes[key] = self._inspect(node, situation)
         return known
+
+    def _inspect(self, node: Node, situation: Situation) -> _Findings:
+        generic, symbols = (False, NO_SYMBOLS) if node.attributes is NO_ATTRIBUTES else held_by(node.attributes)
+        problems = [(8, f"generic element type in `{node.attributes}`")] if generic else []
+        problems += self._tokens(node)
+        problems += [(11, message) for message in self._check(node, situation)]
+        return _Findings(symbols, tuple(problems))
 
     def _owned(self, thing: Value | Node, node: Node | None, words: str) -> None:
         first = self._owners.get(id(thing))
@@ -277,22 +292,22 @@ class _Checker:
             self._report(2, node, f"{words} also stands elsewhere, in {first}")
         self._owners[id(thing)] = self._where
 
-    def _tokens(self, node: Node) -> None:
+    def _tokens(self, node: Node) -> Iterator[tuple[int, str]]:
         problem = _token_order(node.operands) or _token_order(node.results)
         if problem:
-            self._report(6, node, f"a node's {problem}")
+            yield 6, f"a node's {problem}"
             return
         tokens = _resources(node.operands)
         if tokens != _resources(node.results):
-            self._report(6, node, "does not return the tokens it received")
+            yield 6, "does not return the tokens it received"
         for region in node.regions:
             if _resources(region.parameters) != tokens:
-                self._report(6, node, "a region does not receive the tokens of its node")
+                yield 6, "a region does not receive the tokens of its node"
         for name in _idle(node.regions):
-            self._report(12, node, f"nothing inside uses the token of `{name}`")
+            yield 12, f"nothing inside uses the token of `{name}`"
         for name in tokens:
             if name not in self._situation.resources and not name.startswith("@"):
-                self._report(7, node, f"there is no resource `{name}`")
+                yield 7, f"there is no resource `{name}`"
 
     def _measure(self, node: Node) -> None:
         """Lets the symbol that a node measures be known from here on."""
@@ -323,14 +338,6 @@ class _Checker:
         for symbol in sorted(symbols - self._symbols, key=str):
             if not self._measured.get(symbol):
                 self._report(9, node, f"unknown size `{symbol}` in `{thing}`")
-
-    def _attributes(self, node: Node) -> None:
-        if node.attributes is NO_ATTRIBUTES:
-            return
-        generic, symbols = held_by(node.attributes)
-        if generic:
-            self._report(8, node, f"generic element type in `{node.attributes}`")
-        self._unknown(node, symbols, node.attributes)
 
 
 def _resources(values: Iterable[Value]) -> list[str]:

@@ -55,9 +55,9 @@ def stretches_to(shape: Shape, target: Shape) -> bool:
 def _join(types: Sequence[TensorType], shape: Shape, first: int, number: int) -> Shape:
     joined: list[Dim] = []
     for a, b in zip(shape, types[number].shape, strict=True):
-        if a != ONE and b != ONE and not same_dim(a, b):
+        if a.constant != 1 and b.constant != 1 and not same_dim(a, b):
             raise _unequal(types, a, b, first, number)
-        joined.append(b if a == ONE else a)
+        joined.append(b if a.constant == 1 else a)
     return tuple(joined)
 
 
@@ -66,9 +66,9 @@ def _fit(types: Sequence[TensorType], shape: Shape, full: int, number: int) -> N
     tail = shape[len(shape) - len(short) :]
     stretched = False
     for a, b in zip(tail, short, strict=True):
-        if a != ONE and b != ONE and not same_dim(a, b):
+        if a.constant != 1 and b.constant != 1 and not same_dim(a, b):
             raise _unequal(types, a, b, full, number)
-        stretched = stretched or (a == ONE and b != ONE)
+        stretched = stretched or (a.constant == 1 and b.constant != 1)
     if stretched:
         raise _all_pairs(types, shape, full, number)
 

@@ -55,7 +55,7 @@ def renamed(point: Point, axes: Sequence[int]) -> Point:
 def broadcast_point(point: Point, result: Sequence[Dim], operand: Sequence[Dim]) -> Point:
     """Where an operand is read when the result is at `point`: axes aligned at the right, ones stretch."""
     skipped = len(result) - len(operand)
-    return tuple(ORIGIN if d == ONE else point[skipped + position] for position, d in enumerate(operand))
+    return tuple([ORIGIN if d.constant == 1 else index for d, index in zip(operand, point[skipped:], strict=True)])
 
 
 def transpose_point(point: Point, node: Node) -> Point:

@@ -21,6 +21,7 @@ from dfc.ops.effects.effects import is_pure
 
 NAME = "cse"
 _Key = tuple[str, tuple[int, ...], Attributes, tuple[Type, ...]]
+"""An op with its operands; the types of its results only where they are not those of another node so far."""
 
 
 def cse(graph: Graph) -> Graph:
@@ -51,6 +52,9 @@ class _Share(Pass):
             return None
         key = _key(node, site.operands)
         known = self._known.get(key)
+        if known is not None and not _same_types(known, node):
+            key = (*key[:3], tuple([v.type for v in node.results]))
+            known = self._known.get(key)
         if known is not None:
             return known.results
         kept = site.kept()
@@ -64,4 +68,8 @@ def _key(node: Node, operands: Sequence[Value]) -> _Key:
     numbers = [id(v) for v in operands]
     if "commutative" in registry.record(node.op).identities:
         numbers.sort()
-    return node.op, tuple(numbers), node.attributes, tuple(v.type for v in node.results)
+    return node.op, tuple(numbers), node.attributes, ()
+
+
+def _same_types(a: Node, b: Node) -> bool:
+    return [v.type for v in a.results] == [v.type for v in b.results]

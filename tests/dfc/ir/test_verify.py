@@ -186,13 +186,15 @@ def test_11_nodes_that_differ_in_what_a_check_may_ask_for_are_asked_about() -> N
         neg(wide, "operand"),
         Node("neg", (x,), (wide.type,), name="result"),
         Node("neg", (x,), (X,), attributes=size, name="attributes"),
-        Node("neg", (x,), (X,), attributes=size, name="attributes again"),
+        Node("neg", (x,), (X,), attributes=DimAttributes(dim(2)), name="equal attributes"),
+        Node("neg", (x,), (X,), attributes=DimAttributes(dim(3)), name="other attributes"),
         Node(
             "if", (condition,), (X,), regions=(Block((), (inner,), inner.results), Block((), (), (x,))), name="branch"
         ),
     ]
     found = violations(graph(entry("e", (x, wide, condition), nodes, nodes[0].results)), check)
-    assert asked == [node.name for node in nodes if node.name != "like it"] + ["inside"]
+    alike = {"like it", "equal attributes"}
+    assert asked == [node.name for node in nodes if node.name not in alike] + ["inside"]
     assert [v.node.name for v in found if v.node] == [node.name for node in nodes] + ["inside"]
     assert found[0].message == found[1].message == f"neg {X} {X} False" != found[-1].message
 

@@ -15,6 +15,7 @@ every machine.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim, product
@@ -165,6 +166,7 @@ def evaluations(item: Item, points: Sequence[Point]) -> int:
     return total
 
 
+@lru_cache(maxsize=1 << 12)
 def assumed(size: Dim) -> int:
     """A size, those of its symbols that are known at the call only being `ASSUMED`."""
     number = size.substitute(dict.fromkeys(size.symbols(), ASSUMED)).constant
