@@ -29,6 +29,7 @@ from dfc_runtime.formats.cluster import (
     ONE,
     PART,
     ROLE,
+    UPDATES,
     CheckpointPolicy,
     CheckpointStep,
     Cluster,
@@ -38,6 +39,7 @@ from dfc_runtime.formats.cluster import (
     ClusterMemory,
     ClusterRole,
     ClusterState,
+    ClusterUpdate,
     CombineCheck,
     FeedPart,
     PrecompiledPart,
@@ -70,6 +72,7 @@ def write_cluster(
     deployment: Deployment,
     parts: RankGraphs,
     replicated: Replications,
+    apart: Mapping[str, tuple[Replication, ClusterUpdate]],
     divided: ShardedGraph,
     inner: Mapping[RankRole, Bundle],
     placement: Placement,
@@ -77,7 +80,8 @@ def write_cluster(
     diagnostics: Iterable[Diagnostic],
 ) -> Bundle:
     """The bundle around the bundles of the roles. `whole` has the signatures that callers see."""
-    cluster = _cluster(whole, deployment, parts, replicated, divided, placement)
+    divisions = {**replicated, **{name: replication for name, (replication, _) in apart.items()}}
+    cluster = _with_updates(_cluster(whole, deployment, parts, divisions, divided, placement), whole, apart)
     texts = text_tensors(extras.source, extras.modules)
     if extras.has_deployment:
         cluster = replace(cluster, deployment=PurePath(deployment.source.name).name)
@@ -98,7 +102,7 @@ def write_cluster(
             cluster,
             entries=tuple(replace(each, check=extras.checks.get(each.name)) for each in cluster.entries),
             parts=tuple(part for part, _ in extras.precompiled),
-            memory=tuple(_memory(inner, extras.early)),
+            memory=tuple(_memory(inner, extras.early, {update.entry: name for name, (_, update) in apart.items()})),
         ),
     )
     note = {seal.PROGRAM: seal.program(manifest_writing.to_json(manifest))}
@@ -107,15 +111,40 @@ def write_cluster(
     return Bundle(manifest, (*inside, *texts), tuple(diagnostics))
 
 
+def _with_updates(cluster: Cluster, whole: Graph, apart: Mapping[str, tuple[Replication, ClusterUpdate]]) -> Cluster:
+    """The section with entries whose replicas take steps of their own. Each task of the job gives results."""
+    entries = [
+        replace(each, update=apart[each.name][1], results=tuple(_of_all(each, result) for result in each.results))
+        if each.name in apart
+        else each
+        for each in cluster.entries
+    ]
+    edges = [
+        ClusterEdge(each.updates, UPDATES, each.replicated_over, (update.owner,), each.name, str(span))
+        for each in entries
+        if (update := each.update) is not None
+        for span in (whole.entries[each.name].span,)
+    ]
+    ordered = sorted([*cluster.edges, *edges], key=lambda edge: edge.key)
+    return replace(cluster, entries=tuple(entries), edges=tuple(ordered))
+
+
+def _of_all(entry: ClusterEntry, result: ResultPart) -> ResultPart:
+    return replace(result, source=entry.replicated_over)
+
+
 def _with_notes(bundle: Bundle, notes: Mapping[str, object]) -> Bundle:
     return replace(bundle, manifest=replace(bundle.manifest, notes={**bundle.manifest.notes, **notes}))
 
 
-def _memory(inner: Mapping[RankRole, Bundle], early: Mapping[tuple[str, str], Formula]) -> Iterator[ClusterMemory]:
-    """Working memory of all entries in all roles."""
+def _memory(
+    inner: Mapping[RankRole, Bundle], early: Mapping[tuple[str, str], Formula], updated: Mapping[str, str]
+) -> Iterator[ClusterMemory]:
+    """Working memory of all entries in all roles; `updated` are the entries that others are the updates of."""
     for role, bundle in inner.items():
         for entry in bundle.manifest.entries:
-            yield ClusterMemory(role.name, entry.name, entry.arena, early.get((role.name, entry.name)))
+            name = updated.get(entry.name, entry.name)
+            yield ClusterMemory(role.name, name, entry.arena, early.get((role.name, entry.name)))
 
 
 def _tensor(name: str, bundle: Bundle) -> NewTensor:

@@ -188,6 +188,7 @@ def _deployed(
 def _with_extras(divided: Divided[Graph], built: Graph, context: Context) -> Divided[Graph]:
     """What a bundle for many ranks holds besides its roles: precompiled parts of entries."""
     from dfc.distribute.deployment.variants import check_variants
+    from dfc.distribute.separate import together
     from dfc.driver import cluster_parts, combine_checks, many_ranks
 
     assembly, options = divided.assembly, context.options
@@ -195,7 +196,7 @@ def _with_extras(divided: Divided[Graph], built: Graph, context: Context) -> Div
     distributed = assembly.distributed
     tasks = [(role.job, role.task) for role in distributed.parts.graphs]
     check_variants(options.target_options.isas, tasks, distributed.resolution)
-    around = cluster_parts.surroundings(built, distributed)
+    around = cluster_parts.surroundings(together(built), distributed)
     checks = combine_checks.combine_checks(around, distributed, options)
     extras = many_ranks.Extras(
         context.text,

@@ -22,6 +22,7 @@ from dfc.distribute.deployment.model import IN_STEP, Replicate, Step, TaskSite
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.replicate.padded import Padded, padded
 from dfc.distribute.replicate.short import CannotPadError
+from dfc.distribute.separate import together
 from dfc.driver import many_ranks as cluster
 from dfc.driver import pipeline
 from dfc.driver.many_ranks import DistributedProgram, ManyRanks
@@ -65,6 +66,10 @@ def compiled_padded(name: str, around: Surroundings, options: CompileOptions) ->
     """The bundle of a replicated entry for batches that are filled up to whole blocks, and what the run side has to
     fill up; raises `CompileError`."""
     built, entry = around.built, around.built.entries[name]
+    statement = around.resolution.replications[name]
+    if statement.mode not in IN_STEP:
+        title = f"a short batch is not filled up in the mode `{statement.mode}`"
+        raise CompileError([error("E0913", title, entry.span, notes=["`--last drop` leaves the short batch out"])])
     used = {value.type.resource for value in entry.block.parameters if isinstance(value.type, TokenType)}
     resources = {each: replace(r, initial=None) for each, r in built.resources.items() if each in used}
     single = replace(built, resources=resources, entries={name: entry}, tests={})
@@ -111,6 +116,7 @@ def precompiled_parts(around: Surroundings, options: CompileOptions) -> list[tup
 def step_mistakes(built: Graph, source: SourceFile) -> list[Diagnostic]:
     """What is wrong with the parts that a deployment file lists, if it is right otherwise."""
     built, resolution = cluster.separated(built, source)
+    built = together(built)
     around = Surroundings(built, resolution, {}, ())
     mistakes: list[Diagnostic] = []
     for step in around.resolution.deployment.steps:

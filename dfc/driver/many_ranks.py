@@ -18,7 +18,7 @@ from dfc.bundle.writing import Bundle, write
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.model import IN_STEP, Deployment, TaskSite
+from dfc.distribute.deployment.model import APART, IN_STEP, Deployment, TaskSite
 from dfc.distribute.deployment.parse import parse_partly
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.resolve import resolve, wrong_names
@@ -30,9 +30,10 @@ from dfc.distribute.place import Costs, Placed, PlacementConstraints, PlacementE
 from dfc.distribute.place.blocks import names_in_blocks
 from dfc.distribute.place.devices import OnDevices
 from dfc.distribute.replicate import Replication, replicate
-from dfc.distribute.separate import stage_variables
+from dfc.distribute.separate import stage_variables, take_apart, together
 from dfc.distribute.shard import Caller, Sharded, ShardedGraph, hoist_gathers, row_uses, shard, sharded_state
 from dfc.driver import pipeline
+from dfc.driver.apart_entries import ApartEntry, pieces, rejoined, with_owners
 from dfc.driver.pipeline import Context, Divided, Linked, Part, Undivided
 from dfc.driver.placement_constraints import check_blocks, constraints_of, with_fixed
 from dfc.driver.role_memory import check_memory, early_memory
@@ -44,12 +45,14 @@ from dfc_runtime.devices import NOTE as DEVICE_NOTE
 @dataclass(frozen=True, slots=True)
 class DistributedProgram:
     """A program that was placed and partitioned. `whole` is the graph as the passes left it, `replicated` what was cut
-    into blocks, by entry; `resolution`: lines behind the placement; `devices`: what is where in roles of several."""
+    into blocks, `apart` what was taken apart, by entry; `resolution`: lines behind the placement; `devices`: what is
+    where in roles of several."""
 
     deployment: Deployment
     resolution: Resolution
     whole: Graph
     replicated: Mapping[str, Replication]
+    apart: Mapping[str, ApartEntry]
     divided: ShardedGraph
     placed: Placed
     parts: RankGraphs
@@ -110,9 +113,13 @@ class ManyRanks:
     elastic: Collection[str] = ()
 
     def separate(self, graph: Graph) -> Graph:
-        """Variables of the last step beside those of this one, in entries that want both."""
-        staged = [each for each in self.resolution.replications.values() if each.mode == "staged"]
-        return stage_variables(graph, staged) if staged else graph
+        """Variables of the last step beside those of this one, in entries that want both; computations and updates by
+        themselves in those without a common step."""
+        statements = self.resolution.replications.values()
+        if staged := [each for each in statements if each.mode == "staged"]:
+            graph = stage_variables(graph, staged)
+        apart = [each for each in statements if each.mode in APART]
+        return take_apart(graph, apart) if apart else graph
 
     def replicate(self, graph: Graph) -> Replicated:
         """Block loops, one replicated entry after the other."""
@@ -160,6 +167,7 @@ class ManyRanks:
         """What the deployment asks of a graph in blocks and rows; raises `CompileError` for lines that ask for what
         cannot be."""
         constraints = with_fixed(constraints_of(form.graph, self.resolution), form.divided, form.replicated)
+        constraints = with_owners(constraints, form.graph, self.resolution)
         check_blocks(form.graph, constraints)
         return constraints
 
@@ -182,8 +190,9 @@ class ManyRanks:
         """A graph for each role, proved not to wait for ever, within the memory of its job."""
         assert isinstance(form, Located)
         deployment, graph, replicated = self.resolution.deployment, form.graph, form.replicated
-        parts = partition(graph, form.placed.placement, form.steps, _pieces(replicated, form.divided))
+        parts = partition(graph, form.placed.placement, form.steps, _pieces(replicated, form.divided) | pieces(graph))
         check_parts(parts)
+        apart = rejoined(parts, graph, self.resolution)
         try:
             check_memory(parts.graphs, deployment.jobs, replicated, form.known)
         except PlacementError as problem:
@@ -192,7 +201,16 @@ class ManyRanks:
         devices = {role: each for role, each in by_role.items() if each is not None}
         remarks = (*self.remarks, *(each for replication in replicated.values() for each in replication.remarks))
         return DistributedProgram(
-            deployment, self.resolution, form.whole, replicated, form.divided, form.placed, parts, devices, remarks
+            deployment,
+            self.resolution,
+            together(form.whole),
+            replicated,
+            apart,
+            form.divided,
+            form.placed,
+            parts,
+            devices,
+            remarks,
         )
 
 
@@ -286,8 +304,7 @@ def separated(built: Graph, source: SourceFile) -> tuple[Graph, Resolution]:
     """A program as the front end made it behind the stage `separate`, and what the deployment file means for it; raises
     `CompileError`."""
     resolution = resolution_of(built, source)
-    graph = ManyRanks(resolution).separate(built)
-    return graph, resolution
+    return ManyRanks(resolution).separate(built), resolution
 
 
 def resolution_of(built: Graph, source: SourceFile) -> Resolution:
@@ -329,6 +346,7 @@ class ClusterAssembly:
             distributed.deployment,
             distributed.parts,
             distributed.replicated,
+            {name: (each.replication, each.update) for name, each in distributed.apart.items()},
             distributed.divided,
             dict(self._inner(parts)),
             distributed.placed.placement,

@@ -19,6 +19,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.diagnostics.source import SourceFile, Span
 from dfc.distribute.deployment.model import TaskSite
+from dfc.distribute.separate import together
 from dfc.driver import pipeline
 from dfc.driver.cluster_parts import Surroundings, compiled, compiled_padded
 from dfc.driver.many_ranks import separated
@@ -86,7 +87,7 @@ def cluster_specialiser(
     sites = {name: TaskSite(*site(text)) for name, text in state_sites.items()}
     with _compiled_once():
         built, resolution = separated(built, SourceFile(*deployment))
-    return ClusterSpecialiser(Surroundings(built, resolution, sites, elastic), options)
+    return ClusterSpecialiser(Surroundings(together(built), resolution, sites, elastic), options)
 
 
 class ClusterSpecialiser:

@@ -135,6 +135,17 @@ class DimCheck:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Of an entry that has been taken apart: it computes, on any task, what the entry `update` does to state where that
+    lies. `whole` is the entry of the author, whose feeds come first; behind them come values of `variables`, and
+    behind its results what the update is fed."""
+
+    update: str
+    whole: Entry
+    variables: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Entry:
     """A feed/fetch signature. The block's parameters are the feeds, then the tokens; its outputs the results, then the
@@ -156,6 +167,7 @@ class Entry:
     concurrent: bool = False
     unnamed_result: bool = False
     copies: int = 0
+    apart: Apart | None = None
 
     @property
     def is_runner(self) -> bool:

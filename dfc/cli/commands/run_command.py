@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import click
 import numpy as np
 
-from dfc.cli import done_before, running
+from dfc.cli import done_before, reports, running
 from dfc.cli.bundles import LoadOptions, cluster_of, entry_of, measure_on, open_module, open_on
 from dfc.cli.failures import did_you_mean, is_terminal
 from dfc.cli.listeners import Bar, Both, Lines, Silent
@@ -21,7 +20,7 @@ from dfc.cli.ranks.launch import Launch, check_batches, fitting_counts, job_coun
 from dfc.cli.ranks.launchers import is_rank
 from dfc.cli.ranks.options import OF_RANKS, OF_THE_LAUNCH, check_for_ranks, refuse, words
 from dfc.cli.saving import Keeper, Plan, refuse_checkpoint, saves
-from dfc.cli.values import Setting, feeds, named, plain, require_folder, require_no_file, settings, write_arrays
+from dfc.cli.values import Setting, feeds, named, require_folder, require_no_file, settings, write_arrays
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime import Module
 from dfc_runtime.calls.batching import LAST
@@ -339,7 +338,8 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink 
             write_arrays(asked.out, arrays)
     finally:
         keeper.finish(report)
-    click.echo(_json(asked.entry, report) if asked.as_json else _text(asked.entry, report))
+    written = reports.json_line if asked.as_json else reports.text
+    click.echo(written(asked.entry, report, reports.updates_of(module, asked.entry)))
     return SIGNALLED + report.stopped_by if report.stopped_by else 0
 
 
@@ -375,26 +375,3 @@ def _signature(module: ClusterModule | Module, name: str) -> Entry:
         listed = ", ".join(sorted(known)) or "none"
         raise click.UsageError(f"there is no entry {name!r}{did_you_mean(name, known)}; entries: {listed}")
     return known[name]
-
-
-def _text(entry: str, report: running.Report) -> str:
-    message = running.results_line(report)
-    if report.total_steps == 1 and report.steps and report.over is None and not report.is_out_of_data:
-        return message or f"{entry}: done"
-    stopped = ", stopped by a signal" if report.stopped_by else ", then the data ended" if report.is_out_of_data else ""
-    head = f"{entry}: {report.steps} steps in {report.seconds:.2f} s ({report.rate:.0f} steps/s){stopped}"
-    return f"{head}  {message}" if message else head
-
-
-def _json(entry: str, report: running.Report) -> str:
-    return json.dumps(
-        {
-            "entry": entry,
-            "steps": report.steps,
-            "seconds": round(report.seconds, 6),
-            "stopped": report.stopped_by != 0,
-            "end_of_data": report.is_out_of_data,
-            "results": {name: plain(value) for name, value in report.results.items()},
-            **running.shares(report),
-        }
-    )

@@ -14,6 +14,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc.distribute.deployment.devices import constraint_of, unknown_job
 from dfc.distribute.deployment.model import (
+    APART,
     IN_STEP,
     Checkpoint,
     Colocate,
@@ -149,7 +150,7 @@ class _Making:
         settings.whole("backups", 0, 0)
         options = settings.finish()
         self._check_mode(statement, settings, mode, split)
-        if mode in IN_STEP and blocks < tasks:
+        if mode in (*IN_STEP, *APART) and blocks < tasks:
             title = f"`{job.text}` has {tasks} tasks, and `{entry.text}` is cut into {blocks} blocks only"
             span, words = settings.span("blocks"), "or a multiple of it: each task takes one block at least"
             helps = [replacing(f"write `blocks = {tasks}`, {words}", span, f"blocks = {tasks}")]
@@ -172,7 +173,7 @@ class _Making:
                     title = f"`{name}` means nothing where every task runs by itself"
                     helps = [settings.without(name, f"delete `{name}`")]
                     self.problems.append(error("E0181", title, settings.span(name), helps=helps))
-        elif mode in IN_STEP and not split and settings.find("split") is None:
+        elif mode in (*IN_STEP, *APART) and not split and settings.find("split") is None:
             title = f"it is not said along which dimension `{entry}` is cut"
             helps = ['add `split = "..."`, with a dimension of the entry']
             self.problems.append(error("E0181", title, settings.span("mode"), helps=helps))

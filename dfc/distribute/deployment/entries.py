@@ -15,7 +15,6 @@ from dfc.ops.effects.effects import block_effects
 from dfc.ops.record import Effect
 
 _NOT_YET = {
-    "async": "asynchronous steps are not supported yet",
     "stale": "asynchronous steps with a bound are not supported yet",
     "backup": "backup tasks are not supported yet: every task takes part in every step",
 }

@@ -14,6 +14,8 @@ from dfc.diagnostics.source import NOWHERE, SourceFile, Span
 Setting = int | float | bool | str
 IN_STEP = ("sync", "staged")
 """Modes of replication in which all tasks run one step together."""
+APART = ("async",)
+"""Modes in which each task computes steps of its own, and state is updated where it lies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,9 @@ class Shard:
 class Replicate:
     """`replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 8`.
 
-    `mode` is sync, staged or independent; `split` the dimension of the entry that is cut ("" where none is); `combine`
-    mean or sum, which is left alone where the entry comes from one that was checked already, so that it is not
-    `is_checked`; `blocks` how many pieces the whole is cut into, whatever the number of tasks."""
+    `mode` is sync, staged, independent or async; `split` the dimension of the entry that is cut ("" where none is);
+    `combine` mean or sum, which is left alone where the entry comes from one that was checked already, so that it is
+    not `is_checked`; `blocks` how many pieces the whole is cut into, whatever the number of tasks."""
 
     entry: str
     job: str

@@ -45,7 +45,8 @@ def _site(
     """The site of a group, the reason, and how much each possible task would hold."""
     divided = next((constraints.fixed[name] for name in names if name in constraints.fixed), None)
     if divided is not None:
-        return divided, f"its rows lie in every task of `{divided.job}`", ()
+        rows = f"its rows lie in every task of `{divided.job}`"
+        return divided, rows if divided.task is None else "it is updated there, by steps of other tasks", ()
     constraint = _constraint(constraints, names)
     job = next((copies[name] for name in names if name in copies), None)
     asked = constraint.job if constraint is not None else None

@@ -6,7 +6,7 @@ entry begins; anything else is a `CompileError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, Diagnostic, error
@@ -15,7 +15,7 @@ from dfc.distribute.deployment.model import Replicate
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Resource, ResourceKind, Value
 from dfc.ops.attributes import AssignAttributes, ResourceAttributes
-from dfc.transforms.scalar.matching import GRADIENT_OPS, ancestors, producer
+from dfc.transforms.scalar.matching import GRADIENT_OPS, producer
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def gradient_cone(entry: Entry, resources: Mapping[str, Resource], statement: Re
     if inner is not None:
         title = f"a gradient in a loop or a branch is not supported in the mode `{statement.mode}`"
         raise CompileError([error(NOT_SUPPORTED_YET, title, inner.span, secondary=[_asked(statement)])])
-    way = frozenset(ancestors([value for node in gradients for value in node.operands]))
+    way = frozenset(_computed_from([value for node in gradients for value in node.operands]))
     read = {_resource(node) for node in way for node in _with_regions(node) if node.op == "read"}
     targets = {_resource(node) for value in _targets(gradients) if (node := producer(value, "read")) is not None}
     variables = [
@@ -49,6 +49,18 @@ def gradient_cone(entry: Entry, resources: Mapping[str, Resource], statement: Re
         raise CompileError([error("E0808", title, span, secondary=[(entry.span, "declared here")])])
     _check_order(entry.block, way, frozenset(variables), statement)
     return Cone(way | frozenset(gradients), gradients, tuple(variables))
+
+
+def _computed_from(values: Iterable[Value]) -> set[Node]:
+    """The nodes that values are computed from, whatever effects come before these."""
+    computed: set[Node] = set()
+    pending = [value.node for value in values]
+    while pending:
+        node = pending.pop()
+        if node is not None and node not in computed:
+            computed.add(node)
+            pending += [value.node for value in walk.inputs(node) if not value.is_token]
+    return computed
 
 
 def _targets(gradients: tuple[Node, ...]) -> Iterator[Value]:

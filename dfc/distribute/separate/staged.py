@@ -18,9 +18,10 @@ from dataclasses import replace
 
 from dfc.distribute.deployment.model import Replicate
 from dfc.distribute.separate.cone import Cone, gradient_cone
+from dfc.distribute.separate.reads import ReadsReplaced, resource_of, variable_read_by
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Graph, Node, Resource, Value
-from dfc.ir.rewrite import Cloner, Pass, RewriteSite, rebuild
+from dfc.ir.rewrite import Cloner, Pass, rebuild
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import AssignAttributes, ResourceAttributes
 from dfc.ops.builder import Builder
@@ -63,8 +64,8 @@ class _Staging:
         self._entry = entry
         self._resources = resources
         self._output = Builder(Block(), span=entry.span)
-        self._begins = {_resource(value): value for value in entry.block.parameters if value.is_token}
-        self._ends = {_resource(value): value for value in entry.block.outputs if value.is_token}
+        self._begins = {resource_of(value): value for value in entry.block.parameters if value.is_token}
+        self._ends = {resource_of(value): value for value in entry.block.outputs if value.is_token}
 
     def entry_over(self, cone: Cone) -> Entry:
         """The entry whose losses are computed from staged variables, which it replaces by what it begins with."""
@@ -75,7 +76,7 @@ class _Staging:
             reads[name], own = self._read(name, own, staged=True)
             current, self.values[token] = self._read(name, token)
             self._ends[staged_name(name)] = self._stage(name, current, own)
-        reading = _StagedReads(reads)
+        reading = ReadsReplaced(reads)
         for node in self._entry.block.nodes:
             if node in cone.nodes and node.op != "read":  # updates may use the read, too; unused ones are dropped
                 self._keep_over(node, reads, reading)
@@ -107,9 +108,13 @@ class _Staging:
         attributes = AssignAttributes(staged_name(name), ":=")
         return self._output.add("assign", (value, token), (token.type,), attributes).result
 
-    def _keep_over(self, node: Node, reads: Mapping[str, Value], reading: _StagedReads) -> None:
+    def _keep_over(self, node: Node, reads: Mapping[str, Value], reading: ReadsReplaced) -> None:
         """A node on the way to a loss: reads that it uses are staged ones, there and nowhere else."""
-        staged = {value: reads[name] for value in walk.inputs(node) if (name := _read_by(value)) in reads}
+        staged = {
+            value: reads[name]
+            for value in walk.inputs(node)
+            if not value.is_token and (name := variable_read_by(value.node)) in reads
+        }
         current = {value: self.values[value] for value in staged if value in self.values}
         self.values.update(staged)
         self._output.block.nodes += rebuild(Block((), [node]), reading, self.values).nodes
@@ -124,31 +129,3 @@ class _Staging:
         parameters = (*feeds, *(self._begins[name] for name in sorted(self._begins)))
         outputs = (*results, *(self._ends[name] for name in sorted(self._ends)))
         return replace(self._entry, block=Block(parameters, output.nodes, outputs))
-
-
-class _StagedReads(Pass):
-    """Replaces reads in loops and branches by staged values, which were read before."""
-
-    def __init__(self, reads: Mapping[str, Value]) -> None:
-        self._reads = reads
-
-    def visit(self, site: RewriteSite) -> Sequence[Value] | None:
-        attributes = site.node.attributes
-        if site.node.op != "read" or not isinstance(attributes, ResourceAttributes):
-            return None
-        staged = self._reads.get(attributes.resource)
-        return None if staged is None else (staged, site.operands[0])
-
-
-def _resource(token: Value) -> str:
-    assert isinstance(token.type, TokenType)
-    return token.type.resource
-
-
-def _read_by(value: Value) -> str:
-    """The variable that a value was read from; "" if it was not."""
-    maker = value.node
-    if maker is None or maker.op != "read" or value.is_token:
-        return ""
-    assert isinstance(maker.attributes, ResourceAttributes)
-    return maker.attributes.resource

@@ -57,7 +57,7 @@ def check_role(role: Manifest, program: Manifest, topology: Topology, task: Task
     """Compares the program of a task's role with what is said of all of them."""
     _check_axes(program, topology)
     for entry in topology.cluster.entries:
-        if task.role is not None and task.role.name in entry.roles:
+        if task.role is not None and task.role.name in entry.roles and entry.update is None:
             _check_entry(role, program, entry, topology, task)
     _check_state(role, program, topology, task)
     opened = {(each.entry, each.attributes.get("routing")) for each in role.sites if each.kind in _OPENS_ROUTING}

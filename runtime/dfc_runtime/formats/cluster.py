@@ -18,7 +18,7 @@ ROLE = "role/"
 """A whole inner bundle is the tensor of this name and that of its role."""
 PART = "part/"
 DEPLOYMENT = "deployment"
-EDGE_KINDS = ("value", "combination", "rows")
+EDGE_KINDS = ("value", "combination", "rows", "updates")
 STEP_KINDS = ("save", "restore")
 SHARD_RULES = ("modulo", "blocks", "hash")
 
@@ -110,6 +110,24 @@ class CombineCheck:
     location: str
 
 
+MODES = ("async",)
+UPDATES = "updates"
+"""The name of the edge of an entry whose replicas take steps of their own: its own, and this behind a slash."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterUpdate:
+    """How steps that replicas take by themselves reach state: `entry` is that of the role of `owner` (`job:task`),
+    which has all of it. Behind the feeds of an entry its replicas are fed the `variables`; behind its results comes
+    what the update is fed. Results without an axis that is cut are a mean or a sum over steps, as `combine` says."""
+
+    mode: str
+    entry: str
+    owner: str
+    variables: tuple[str, ...]
+    combine: str
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterEntry:
     """How a call of an entry is distributed. `roles` take part; `blocks` is 0 where nothing is split; `split` names the
@@ -128,6 +146,12 @@ class ClusterEntry:
     first: str = "FIRST"
     steps: tuple[CheckpointStep, ...] = ()
     check: CombineCheck | None = None
+    update: ClusterUpdate | None = None
+
+    @property
+    def updates(self) -> str:
+        """The key of the messages of steps."""
+        return f"{self.name}/{UPDATES}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ from dfc_runtime.formats import fields
 from dfc_runtime.formats.cluster import (
     COMBINES,
     EDGE_KINDS,
+    MODES,
     SHARD_RULES,
     STEP_KINDS,
+    UPDATES,
     CheckpointPolicy,
     CheckpointStep,
     Cluster,
@@ -23,6 +25,7 @@ from dfc_runtime.formats.cluster import (
     ClusterMemory,
     ClusterRole,
     ClusterState,
+    ClusterUpdate,
     CombineCheck,
     FeedPart,
     PartFeed,
@@ -109,6 +112,7 @@ def _entry(value: object, where: str) -> ClusterEntry:
         first=record.text("first"),
         steps=record.list("steps", _step),
         check=record.optional("check", _combine_check, None),
+        update=record.optional("update", _update, None),
     )
     record.done()
     return entry
@@ -121,6 +125,21 @@ def _combine_check(value: object, where: str) -> CombineCheck | None:
     if check.combine not in COMBINES or not check.gradients:
         raise ValueError(f"{where} says neither of what nor as what gradients are checked")
     return check
+
+
+def _update(value: object, where: str) -> ClusterUpdate | None:
+    record = Record(value, where)
+    update = ClusterUpdate(
+        mode=record.text("mode"),
+        entry=record.text("entry"),
+        owner=record.text("owner"),
+        variables=record.list("variables", fields.text),
+        combine=record.text("combine"),
+    )
+    record.done()
+    if update.mode not in MODES or update.combine not in COMBINES:
+        raise ValueError(f"{where} has the unknown mode {fields.shown(update.mode)}, or no way to combine results")
+    return update
 
 
 def _step(value: object, where: str) -> CheckpointStep:
@@ -294,6 +313,8 @@ def _check_entries(cluster: Cluster, entries: Mapping[str, Signature]) -> None:
         if not symbols <= {*dims} or (entry.split and entry.split not in dims):
             raise ValueError(f"{where} uses a size that the entry does not have")
         _check_parts(cluster, entry, where)
+        if entry.update is not None:
+            _check_update(cluster, entry, entry.update, where)
 
 
 def _check_memory(cluster: Cluster) -> None:
@@ -319,7 +340,7 @@ def _check_parts(cluster: Cluster, entry: ClusterEntry, where: str) -> None:
     if entry.replicated_over and entry.replicated_over not in jobs:
         raise ValueError(f"{where} is replicated over a job that takes no part")
     for result in entry.results:
-        _check_site(cluster, result.source, whole_job=result.split_axis >= 0)
+        _check_site(cluster, result.source, whole_job=result.split_axis >= 0 or entry.update is not None)
         if site(result.source)[0] not in jobs:
             raise ValueError(f"{where} has a result of a job that takes no part")
         if result.rule and site(result.source)[1] is not None:
@@ -328,6 +349,18 @@ def _check_parts(cluster: Cluster, entry: ClusterEntry, where: str) -> None:
             raise ValueError(f"{where} has a result in pieces that it is not replicated over")
     if any(feed.split_axis >= 0 for feed in entry.feeds) and not entry.blocks:
         raise ValueError(f"{where} splits a feed, but has no blocks")
+
+
+def _check_update(cluster: Cluster, entry: ClusterEntry, update: ClusterUpdate, where: str) -> None:
+    """Steps come from all tasks of one job, and state lies on one task of another."""
+    _check_site(cluster, update.owner, whole_job=False)
+    states = {each.name: each.site for each in cluster.state}
+    if not entry.blocks or site(update.owner)[0] == entry.replicated_over:
+        raise ValueError(f"{where} has no steps, or the task that updates takes some")
+    if any(states.get(name) != update.owner for name in update.variables):
+        raise ValueError(f"{where} reads state that is not where it is updated")
+    if not any((edge.key, edge.kind) == (entry.updates, UPDATES) for edge in cluster.edges):
+        raise ValueError(f"{where} has no messages for its steps")
 
 
 def _check_state(cluster: Cluster, state: Collection[str]) -> None:

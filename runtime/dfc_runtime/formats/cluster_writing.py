@@ -7,6 +7,7 @@ from dfc_runtime.formats.cluster import (
     Cluster,
     ClusterEntry,
     ClusterMemory,
+    ClusterUpdate,
     CombineCheck,
     PrecompiledPart,
     ResultPart,
@@ -57,11 +58,22 @@ def _entry(entry: ClusterEntry) -> object:
         "first": entry.first,
         "steps": [{"kind": step.kind, "feed": step.feed, "state": list(step.state)} for step in entry.steps],
         **({"check": _check(entry.check)} if entry.check is not None else {}),
+        **({"update": _update(entry.update)} if entry.update is not None else {}),
     }
 
 
 def _check(check: CombineCheck) -> object:
     return {"combine": check.combine, "gradients": list(check.gradients), "place": check.location}
+
+
+def _update(update: ClusterUpdate) -> object:
+    return {
+        "mode": update.mode,
+        "entry": update.entry,
+        "owner": update.owner,
+        "variables": list(update.variables),
+        "combine": update.combine,
+    }
 
 
 def _result(result: ResultPart) -> object:

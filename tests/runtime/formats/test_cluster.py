@@ -17,6 +17,7 @@ from dfc_runtime.formats.cluster import (
     ClusterMemory,
     ClusterRole,
     ClusterState,
+    ClusterUpdate,
     FeedPart,
     PartFeed,
     PrecompiledPart,
@@ -30,6 +31,7 @@ CLUSTER = Cluster(
     edges=(
         ClusterEdge("train/h", "value", "ps:0", ("worker",), "train/h", "model.dfg:3:1"),
         ClusterEdge("train/g", "combination", "worker", ("worker",), "train/g", "model.dfg:4:1"),
+        ClusterEdge("step/updates", "updates", "worker", ("ps:0",), "step", "model.dfg:5:1"),
     ),
     entries=(
         ClusterEntry(
@@ -51,6 +53,16 @@ CLUSTER = Cluster(
             (),
             (ResultPart("result", "ps:0", -1), ResultPart("rows", "ps", 0, rule="hash")),
         ),
+        ClusterEntry(
+            "step",
+            ("ps", "worker"),
+            "worker",
+            "B",
+            8,
+            (FeedPart("x", ("worker",), 0),),
+            (ResultPart("loss", "worker", -1),),
+            update=ClusterUpdate("async", "step_update", "ps:0", ("b",), "mean"),
+        ),
     ),
     state=(ClusterState("w", "worker"), ClusterState("t", "ps", "modulo", 0), ClusterState("b", "ps:0")),
     compressed=(("ps", "worker"),),
@@ -65,7 +77,11 @@ CLUSTER = Cluster(
         ClusterMemory("ps0", "look", Formula((64,))),
     ),
 )
-ENTRIES = {"train": (["x", "rate"], ["loss", "p"], ["B", "T"]), "look": ([], ["result", "rows"], [])}
+ENTRIES = {
+    "train": (["x", "rate"], ["loss", "p"], ["B", "T"]),
+    "look": ([], ["result", "rows"], []),
+    "step": (["x"], ["loss"], ["B"]),
+}
 STATE = ["w", "t", "b"]
 
 
@@ -153,6 +169,12 @@ def changed(path, value):
         (["entries", 0, "feeds", 0, "runs"], ["$K"], "uses a size"),
         (["entries", 0, "feeds", 0, "runs"], ["*"], "not a formula"),
         (["entries", 0, "split"], "K", "uses a size"),
+        (["entries", 2, "update", "mode"], "in a hurry", "unknown mode"),
+        (["entries", 2, "update", "combine"], "max", "no way to combine"),
+        (["entries", 2, "update", "owner"], "ps", "no task"),
+        (["entries", 2, "update", "owner"], "worker:0", "takes some"),
+        (["entries", 2, "update", "variables"], ["w"], "not where it is updated"),
+        (["edges", 2, "kind"], "rows", "no messages for its steps"),
         (["surprise"], 1, "unknown key"),
         (["parts"], {}, "not a list"),
         (["parts", 0, "fetches"], [], "fetches nothing"),

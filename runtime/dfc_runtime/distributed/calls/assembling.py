@@ -26,20 +26,33 @@ def assembled(
 ) -> list[object]:
     """The results of an entry, of these shapes and sizes; `values_of` gives what the task of a rank has of them."""
     whole: list[object] = [None] * len(plan.entry.results)
+    steps: dict[int, list[Array]] = {}
     for rank, part in plan.parts.items():
         if not part.results:
             continue  # which may be a silent part, of which nothing was heard
         for number, value in zip(part.results, values_of(rank, part), strict=True):
             split = plan.split.results[number]
             if split.split_axis < 0:
-                whole[number] = value
+                if plan.split.update is None:
+                    whole[number] = value
+                elif is_array(value):
+                    steps.setdefault(number, []).append(value)
                 continue
             assert is_array(value)
             if split.rule:
                 whole[number] = plan.with_rows(part, number, whole[number], value)
                 continue
             whole[number] = _with_piece(plan, part, number, whole[number], value, shapes[number], sizes)
+    for number, stacks in steps.items():
+        whole[number] = _of_steps(plan, np.concatenate(stacks))
     return whole
+
+
+def _of_steps(plan: EntryPlan, stack: Array) -> object:
+    """What several steps give for a result that has no axis of the batch: their mean or sum, in their order."""
+    assert plan.split.update is not None
+    combine = np.mean if plan.split.update.combine == "mean" else np.sum
+    return combine(stack.astype(np.float64), axis=0).astype(stack.dtype)[()]
 
 
 def _with_piece(

@@ -28,6 +28,7 @@ from dfc_runtime.distributed.calls.rank import Answer, Command, Data, Rank
 from dfc_runtime.distributed.calls.requests import Requests, wrapper
 from dfc_runtime.distributed.calls.short_batches import ShortBatches
 from dfc_runtime.distributed.calls.stepping import CheckpointSteps, warn_of
+from dfc_runtime.distributed.calls.update_log import UPDATES, UpdateLog
 from dfc_runtime.distributed.save.saving import ClusterSaver
 from dfc_runtime.distributed.transport.comm import Array
 from dfc_runtime.distributed.transport.waiting import Waiting
@@ -42,9 +43,11 @@ Folder = str | os.PathLike[str]
 
 
 class ClusterEntry(CallableEntry):
-    """An entry of a program on many ranks. `short` calls one that is cut into blocks with batches of any size."""
+    """An entry of a program on many ranks. `short` calls one that is cut into blocks with batches of any size;
+    `updates` knows in which order steps have updated state, where each task takes its own."""
 
     short: ShortBatches | None = None
+    updates: UpdateLog | None = None
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class ClusterEntry(CallableEntry):
         parts: ClusterParts,
     ) -> None:
         self.signature = plan.entry
+        self.plan = plan
         self._lock = lock
         wrap = wrapper(plan)
         if isinstance(end, Follower):
@@ -126,6 +130,9 @@ class ClusterModule:
         self._digest = digest
         self.at_close: list[Callable[[], None]] = []
         rank.commands[HELLO] = self._hello
+        rank.commands[UPDATES] = rank.updates
+        for each in entries:
+            each.updates = self._update_log(each.plan)
 
     @property
     def name(self) -> str:
@@ -242,6 +249,18 @@ class ClusterModule:
         client = self._end
         with self._lock:
             return client.together(label, lambda: work(client), lambda answer: answer)
+
+    def _update_log(self, plan: EntryPlan) -> UpdateLog | None:
+        if plan.split.update is None:
+            return None
+        owner = self._rank.topology.ranks_of(plan.split.update.owner)
+
+        def ask(data: Data) -> Answer:
+            return self.together(
+                f"updates of `{plan.name}`", lambda client: next(iter(client.command(data, ranks=owner).values()))
+            )
+
+        return UpdateLog(plan.number, ask)
 
     def add_command(self, name: str, command: Command) -> None:
         """What every rank is to do when rank 0 gives this command; said on all ranks, before it is given."""

@@ -65,7 +65,9 @@ class EntryPlan:
 
     def _results_are_own(self) -> bool:
         """Whether rank 0 makes all results, whole and in their order."""
-        if any(part.results for part in self.others) or any(each.split_axis >= 0 for each in self.split.results):
+        if self.split.update is not None or any(part.results for part in self.others):
+            return False
+        if any(each.split_axis >= 0 for each in self.split.results):
             return False
         own = self.parts.get(0)
         return (own.results if own is not None else ()) == tuple(range(len(self.entry.results)))
@@ -80,8 +82,14 @@ class EntryPlan:
 
     def _result_member(self, number: int, *, whole: bool = False) -> Member:
         result = self.entry.results[number]
-        extra = int(self.split.results[number].in_blocks and not whole)
+        in_blocks = self.split.results[number].in_blocks or self.split.update is not None
+        extra = int(in_blocks and not whole)
         return Member(result.dtype, len(result.shape) + extra)
+
+    def steps_of(self, rank: int) -> int:
+        """How many blocks a task has."""
+        first, last = self.parts[rank].blocks
+        return last - first
 
     def check_split(self, sizes: Mapping[str, int]) -> None:
         """Refuses a size that cannot be cut into the blocks."""
@@ -125,6 +133,11 @@ class EntryPlan:
 def own_signature(plan: EntryPlan, part: TaskPart, entries: Iterable[Entry]) -> Entry:
     """What the program of a task's role says of its part of an entry; `BundleError` if that is not what the plan says:
     it wants what the task does not get, or lacks what it is to give."""
+    if plan.split.update is not None and part.task.job != plan.split.replicated_over:
+        own_entry = next((each for each in entries if each.name == plan.split.update.entry), None)
+        if own_entry is None:
+            raise BundleError(f"a role of the bundle has no part of `{plan.name}`", code="E0906")
+        return own_entry
     own_entry = next(
         (each for each in entries if (each.name, each.is_test) == (plan.entry.name, plan.entry.is_test)), None
     )
@@ -132,7 +145,8 @@ def own_signature(plan: EntryPlan, part: TaskPart, entries: Iterable[Entry]) -> 
         raise BundleError(f"a role of the bundle has no part of `{plan.name}`", code="E0906")
     fed = {plan.entry.parameters[number].name for number in part.feeds}
     picked = {plan.entry.results[number].name for number in part.results}
-    if not {each.name for each in own_entry.parameters} <= fed or not picked <= {
+    has_more = plan.split.update is not None  # variables behind the feeds, which `updates` looks at
+    if (not has_more and not {each.name for each in own_entry.parameters} <= fed) or not picked <= {
         each.name for each in own_entry.results
     }:
         raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0906")

@@ -15,6 +15,9 @@ from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.edges import Edges
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan, TaskPart
+from dfc_runtime.distributed.calls.part import Part
+from dfc_runtime.distributed.calls.rank_data import Answer, Command, Data
+from dfc_runtime.distributed.calls.updates import OwnerPart, ReplicaPart
 from dfc_runtime.distributed.topology import Task, Topology
 from dfc_runtime.distributed.transport.comm import Array, Pending, as_bytes
 from dfc_runtime.distributed.transport.waiting import Awaited, Waiting
@@ -23,26 +26,17 @@ from dfc_runtime.formats.fields import integer, items, text
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.module import Module
 
-Data = dict[str, object]
-Answer = tuple[Data, list[Array]]
-Command = Callable[[Data, list[Array]], Answer]
-"""What every rank does when it is told to, with plain data and arrays; both come back to the client."""
 
+class OwnPart(Part):
+    """What one rank does in calls of an entry that is one entry of its role, with all that can be known before: feeds
+    in the order of the plan's part to arguments of the role's own entry, its results to those that this task gives."""
 
-class OwnPart:
-    """What one rank does in calls of an entry, with all that can be known before: feeds in the order of the plan's
-    part to arguments of the role's own entry, its results to those that this task gives."""
-
-    __slots__ = ("_dim_feeds", "_function", "_order", "_picks", "_unnamed", "calls", "doing", "edges", "part", "plan")
+    __slots__ = ("_dim_feeds", "_function", "_order", "_picks", "_unnamed")
 
     def __init__(
         self, plan: EntryPlan, part: TaskPart, edges: Edges, signature: Entry, function: Callable[..., object]
     ) -> None:
-        self.plan = plan
-        self.part = part
-        self.edges = edges
-        self.doing = f"it runs `{plan.name}`"
-        self.calls = 0
+        super().__init__(plan, part, edges)
         fed = [plan.entry.parameters[number].name for number in part.feeds]
         computed = [result.name for result in signature.results]
         picked = [plan.entry.results[number].name for number in part.results]
@@ -54,11 +48,6 @@ class OwnPart:
         self._dim_feeds = signature.dim_feeds
         self._unnamed = signature.unnamed_result
         self._picks = [computed.index(name) for name in picked]
-
-    @property
-    def name(self) -> str:
-        """The entry."""
-        return self.plan.name
 
     def run(self, feeds: Sequence[object], sizes: Mapping[str, int]) -> list[object]:
         """Calls the entry."""
@@ -85,7 +74,7 @@ class Rank:
     plans: Sequence[EntryPlan]
     inner: Module | None
     commands: dict[str, Command]
-    _own: dict[int, OwnPart | None] = field(default_factory=dict[int, "OwnPart | None"])
+    _own: dict[int, Part | None] = field(default_factory=dict[int, "Part | None"])
     _added: dict[int, EntryPlan] = field(default_factory=dict[int, EntryPlan])
 
     @property
@@ -96,9 +85,7 @@ class Rank:
     def task(self) -> Task:
         return self.topology.by_rank[self.number]
 
-    def run_part(
-        self, own: OwnPart, feeds: Sequence[object], sizes: Mapping[str, int], generation: int
-    ) -> list[object]:
+    def run_part(self, own: Part, feeds: Sequence[object], sizes: Mapping[str, int], generation: int) -> list[object]:
         """This rank's part of a call; the results it gives. On failure, nothing is under way any more."""
         waiting = self.waiting
         before, waiting.doing = waiting.doing, own.doing
@@ -117,7 +104,7 @@ class Rank:
             waiting.computes(None)
         return results
 
-    def own_part(self, plan: EntryPlan) -> OwnPart | None:
+    def own_part(self, plan: EntryPlan) -> Part | None:
         """What this rank has to do with an entry; None if it takes no part."""
         if plan.number not in self._own:
             part = plan.parts.get(self.number)
@@ -131,14 +118,23 @@ class Rank:
 
     def _is_silent(self, plan: EntryPlan, inner: Module) -> bool:
         own = self.own_part(plan)
-        if own is None or own.part.results or plan.entry.is_test or inner.manifest.faults:
+        if (
+            own is None
+            or own.part.results
+            or plan.split.update is not None
+            or plan.entry.is_test
+            or inner.manifest.faults
+        ):
             return False
         sites = [site for site in inner.manifest.sites if site.entry == plan.name]
         if inner.entries[plan.name].signature.writes or any(site.kind != "send" for site in sites):
             return False
         return any(0 in own.edges.receivers(site) for site in sites)
 
-    def _part_of(self, plan: EntryPlan, part: TaskPart, inner: Module) -> OwnPart:
+    def _part_of(self, plan: EntryPlan, part: TaskPart, inner: Module) -> Part:
+        if plan.split.update is not None:
+            kind = ReplicaPart if self.task.job == plan.split.replicated_over else OwnerPart
+            return kind(plan, part, self.edges, self.waiting, self.topology, inner)
         entry = (inner.tests if plan.entry.is_test else inner.entries).get(plan.name)
         if entry is None:
             raise BundleError(f"a role of the bundle has no part of `{plan.name}`", code="E0906")
@@ -148,7 +144,7 @@ class Rank:
         """An entry, or a part of one that was added, by its number."""
         return self.plans[number] if number < len(self.plans) else self._added[number]
 
-    def add(self, plan: EntryPlan, own: OwnPart | None) -> None:
+    def add(self, plan: EntryPlan, own: Part | None) -> None:
         """Something more to be called, and what this rank has to do with it."""
         self._added[plan.number] = plan
         self._own[plan.number] = own
@@ -172,6 +168,14 @@ class Rank:
             raise
         except Exception as problem:
             return {}, problem
+
+    def updates(self, data: Data, _: Sequence[Array]) -> Answer:
+        """What this rank, which has the state, knows of the updates of an entry; or what it is to know."""
+        own = self.own_part(self.plan(integer(data["entry"], "entry")))
+        assert isinstance(own, OwnerPart)
+        if "replay" in data:
+            own.replayed = [integer(each, "task") for each in items(data["replay"], "replay")]
+        return own.updates.to_data(), []
 
     def run_command(self, data: Data, arrays: list[Array]) -> Answer:
         """Does what all ranks are told to."""
