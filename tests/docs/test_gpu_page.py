@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_target_cuda.target import ARCHITECTURES, DEFAULT, SIMULATOR
-from tests.support.command_line import environment
+from tests.support.command_line import command, environment
 from tests.support.corpus import ROOT
 from tests.support.documents import CodeBlock, code_blocks
 from tests.support.simulated_runtime import simulated_devices
@@ -25,14 +26,20 @@ def only(language: str) -> CodeBlock:
     return found
 
 
-@pytest.mark.timeout(600)  # every kernel through the compiler, twice
-def test_its_commands_compile_and_show_the_program(tmp_path: Path) -> None:
+def test_its_commands_compile_and_show_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "rows.dfg").write_text(only("dfg").text)
-    command = ["sh", "-e", "-c", only("sh").text]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    monkeypatch.chdir(tmp_path)
+    printed = ""
+    for line in only("sh").text.splitlines():
+        name, *words = shlex.split(line)
+        assert name == "dfc"
+        done = command(monkeypatch, capsys)(*words)
+        assert (done.code, done.err) == (0, ""), line
+        printed += done.out
     for told in ("code\n  sm_90 ", "needs compute_80", "accesses of 16 bytes", "def k0(", ".visible .entry k0("):
-        assert told in done.stdout
+        assert told in printed
 
 
 def test_its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +59,8 @@ def test_it_lists_the_architectures() -> None:
 
 @pytest.mark.parametrize("benchmark", ["bench.gpu", "bench.gpu_products"])
 def test_benchmarks_say_that_there_is_no_device(benchmark: str) -> None:
-    command = ["python", "-m", benchmark]
     hidden = {**environment(), "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join([str(ROOT)])}
-    done = subprocess.run(command, cwd=ROOT, env=hidden, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["python", "-m", benchmark], cwd=ROOT, env=hidden, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0 and done.stdout.startswith("no device: [E092") and done.stdout.count("\n") == 1
