@@ -60,8 +60,9 @@ class Holder:
         for name in crew.running:
             runner = connections.entries[name]
             if name not in order:
-                text = f"the state cannot be saved: the runner `{name}` takes what others make of what it puts"
-                raise RunError(f"{text}\n  let no runner be in a ring", code="E0919", spans=[runner.location])
+                text = f"the state cannot be saved: the runner `{name}` gets back what others make of what it puts"
+                helps = "runners in a ring cannot be held one behind the other"
+                raise RunError(f"{text}\n  {helps}", code="E0919", spans=[runner.location])
             for queue in sorted(connections.uses[name].puts & connections.layouts.keys()):
                 if connections.layouts[queue].reserve is None:
                     text = f"the state cannot be saved: the runner `{name}` puts any number of elements into `{queue}`"
@@ -109,5 +110,5 @@ class Holder:
             where = self._faults[each.fault].location
             what = "mutex" if each.queue in self._crew.connections.mutexes else "queue"
             text += f"\n  it waits for the {what} `{each.queue}` at {where}, and nothing comes"
-        helps = "save when it has gone on; a runner that takes first, and then does all else, can be held at any time"
+        helps = "save when it has gone on; a runner that only waits for elements where it begins can be held at any time"
         return RunError(f"{text}\n  {helps}", code="E0919", spans=[running.entry.location])

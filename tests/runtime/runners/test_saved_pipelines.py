@@ -119,7 +119,7 @@ def test_who_goes_on_from_a_checkpoint_sees_the_same_stream(copies: int, tmp_pat
     model.save(tmp_path / str(len(batches)))
     model.close()
     for cut in (*cuts, len(batches)):
-        again = loaded(text)
+        again = loaded(every_kind(4))  # whatever the number of copies was
         again.restore(tmp_path / str(cut))
         assert rest(again) == batches[cut:], cut
         assert int(again.state["hash"]) == hash_of(LAST)
