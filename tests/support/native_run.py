@@ -56,7 +56,10 @@ class NativeRun:
 
     @staticmethod
     def _result(buffer: Any, dims: Mapping[Symbol, int]) -> Any:
-        return np.zeros(tuple(d.evaluate(dims) for d in buffer.shape), buffer.dtype.numpy)
+        """Memory full of a mark, so that what is not written is not taken for a zero."""
+        result = np.empty(tuple(d.evaluate(dims) for d in buffer.shape), buffer.dtype.numpy)
+        result.reshape(-1).view(np.uint8)[:] = 0xCD
+        return result
 
 
 def _word(array: Any) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dfc_target_cpu.llvm.text import ModuleText
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.gemm import GEMM_PARAMETERS, gemm
+from dfc_target_cpu.product.gemm_narrow import NARROW_PARAMETERS, has_narrow, narrow
 from dfc_target_cpu.product.gemm_shape import gemm_shape
 
 
@@ -20,12 +21,22 @@ def declare_gemm(module: ModuleText, element: str) -> str:
     return name
 
 
+def declare_narrow(module: ModuleText, element: str) -> str:
+    """Likewise for products with few columns, on machines that have tiles for them: `void (NARROW_PARAMETERS)`."""
+    name = f"gemm_narrow_{element}"
+    module.declare_hidden(name, "void", [parameter.type for parameter in NARROW_PARAMETERS])
+    return name
+
+
 @functools.cache
 def gemm_library(machine: Machine, elements: Sequence[str]) -> str:
     """The module text with the products of these element types."""
     module = ModuleText(machine.triple)
     for element in elements:
-        gemm(module, gemm_shape(machine, element))
+        shape = gemm_shape(machine, element)
+        gemm(module, shape)
+        if has_narrow(shape):
+            narrow(module, shape)
     return module.text()
 
 

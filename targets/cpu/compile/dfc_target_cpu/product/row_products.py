@@ -21,8 +21,14 @@ from dfc_target_cpu.entries.frames import Lowering
 from dfc_target_cpu.llvm.text import Parameter, Value
 from dfc_target_cpu.llvm.values import NULL, TRUE, byte_size, i64, vector_type, zero
 from dfc_target_cpu.product.contraction import TILE_COLUMNS, Matrix, ProductPart, Tile
+from dfc_target_cpu.product.gemm_library import declare_narrow
+from dfc_target_cpu.product.gemm_narrow import has_narrow, narrow_columns
+from dfc_target_cpu.product.gemm_shape import gemm_shape
 from dfc_target_cpu.product.turned_factor import TurnedFactor
 
+MOST_NARROW = 256
+"""Columns of a product up to which the other factor is read once for each tile of them."""
+FEWEST_ROWS = 12
 _WAYS = ("plain", "turned", "done")
 
 
@@ -78,7 +84,7 @@ class RowsOfProduct(ProductPart):
         if self.epilogue:
             self._write_record(c[0], c[1], (row0, i64(0)), indices)
         if not is_turned(self.step):
-            self._call(a, b, c, (rows, self.extents[n], self.extents[k]), (i64(0), i64(1)))
+            self._by_rows(a, b, c, (rows, self.extents[n], self.extents[k]))
             return
         f, columns, depth = self.f, self.extents[n], self.extents[k]
         factor = TurnedFactor(f, self.lowering.module, self.lowering.machine, p)
@@ -97,6 +103,29 @@ class RowsOfProduct(ProductPart):
             if self.epilogue:
                 self._write_record(sums[0], sums[1], (row0, column), indices)
             self._call(a, block, sums, (rows, width, depth), (i64(0), i64(1)))
+        f.branch(done)
+        f.begin(done)
+
+    def _by_rows(self, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[Value, Value, Value]) -> None:
+        """A product with factors where they lie: in wide tiles if the columns fill such."""
+        f, (rows, columns, depth), share = self.f, sizes, (i64(0), i64(1))
+        shape = gemm_shape(self.lowering.machine, self.p.element)
+        if not has_narrow(shape):
+            self._call(a, b, c, sizes, share)
+            return
+        rest = f.bit_and(columns, i64(narrow_columns(shape) - 1))
+        lines = f.bit_and(f.icmp("eq", a[2], i64(1)), f.icmp("eq", b[2], i64(1)))
+        fits = f.bit_and(f.icmp("eq", rest, i64(0)), f.icmp("sle", columns, i64(MOST_NARROW)))
+        some = f.bit_and(f.icmp("sgt", depth, i64(0)), f.icmp("sge", rows, i64(FEWEST_ROWS)))
+        wide, other, done = f.label("wide"), f.label("other"), f.label("done")
+        f.branch_if(f.bit_and(f.bit_and(lines, fits), some), wide, other)
+        f.begin(wide)
+        epilogue = NULL if self.p.is_plain else self._epilogue()
+        name = declare_narrow(self.lowering.module, self.p.element)
+        f.call(name, "void", [self.record, epilogue, *a[:2], *b[:2], *c[:2], rows, columns, depth])
+        f.branch(done)
+        f.begin(other)
+        self._call(a, b, c, sizes, share)
         f.branch(done)
         f.begin(done)
 

@@ -19,6 +19,7 @@ from tests.support.sweeping import few
 PLAIN = "affinity"
 CAUSAL = "select((iota(i32[N])[:, new] >= iota(i32[M])[new, :])[new, :, :], affinity, -1e9)"
 SHAPES = [(2, 7, 7, 8), (1, 1, 1, 1), (3, 1, 9, 5), (2, 9, 1, 3), (2, 130, 67, 16), (1, 300, 515, 24), (1, 40, 2100, 8)]
+SHAPES += [(1, 45, 150, 64)]  # as wide as a tile of few columns, with rows left over and more depth than the near cache
 
 
 def text(mask: str, dtype: str = "f32") -> str:
@@ -97,7 +98,7 @@ def test_no_rows_give_gradients_of_zero() -> None:
 
 
 def test_f64() -> None:
-    arrays, sizes = feeds((2, 33, 47, 9), np.float64)
+    arrays, sizes = feeds((2, 33, 47, 32), np.float64)
     for value, wanted in zip(
         results(NativeRun(lowered(dtype="f64"), {}, 2), arrays, sizes), expected(arrays), strict=True
     ):
