@@ -29,7 +29,14 @@ class FieldKinds:
 EXAMPLE = FieldKinds(PARSE, "an example", f"{PARSE}(record, (image = string, label = i64))", frozenset({"f32", "i64"}))
 _NUMBERS = frozenset(NUMPY_TYPES) - {"bool", "u64"}
 PACKED_KINDS = {
-    "csv_files": FieldKinds("csv_files", "a row", 'csv_files("data/*.csv", (label = i64, weights = f32[3]))', _NUMBERS)
+    "csv_files": FieldKinds("csv_files", "a row", 'csv_files("data/*.csv", (label = i64, weights = f32[3]))', _NUMBERS),
+    "array_files": FieldKinds(
+        "array_files",
+        "an array",
+        'array_files("data/*.npz", (images = u8[28, 28], labels = i64))',
+        frozenset(NUMPY_TYPES),
+        has_strings=False,
+    ),
 }
 """By the function that declares a reader."""
 

@@ -1,4 +1,4 @@
-"""`record_files`, `line_files`, `csv_files`: readers of records, whose position is state.
+"""`record_files`, `line_files`, `csv_files`, `array_files`: readers of records, whose position is state.
 
     var files = record_files("data/train-*.rec", passes = 10, shuffle = true, seed = 3)
 
@@ -27,16 +27,19 @@ from dfc.ir.graph import Entry, Graph, Node, ResourceKind
 from dfc.ops.effects.records import POSITION, RecordAttributes
 from dfc.syntax.tree import tree
 
-FUNCTIONS = {"record_files": "records", "line_files": "lines", "csv_files": "tables"}
+FUNCTIONS = {"record_files": "records", "line_files": "lines", "csv_files": "tables", "array_files": "arrays"}
 """The formats that they read, by their names (`dfc_runtime.records.formats`)."""
 COMMON = (
     "const passes: int = 1, const shuffle = false, const seed: int = 0, "
-    'const on_error: str = "fail", const part: int = 0, const parts: int = 1, const longest: int = 1_048_576'
+    'const on_error: str = "fail", const part: int = 0, const parts: int = 1'
 )
+WRITTEN = "const head = true, const separator: str"
+ROOM = "const longest: int = 1_048_576"
 SIGNATURES = {
-    "record_files": f"record_files(const pattern: str, {COMMON})",
-    "line_files": f"line_files(const pattern: str, {COMMON})",
-    "csv_files": f"csv_files(const pattern: str, const fields, const head = true, const separator: str, {COMMON})",
+    "record_files": f"record_files(const pattern: str, {COMMON}, {ROOM})",
+    "line_files": f"line_files(const pattern: str, {COMMON}, {ROOM})",
+    "csv_files": f"csv_files(const pattern: str, const fields, {COMMON}, {ROOM}, {WRITTEN})",
+    "array_files": f"array_files(const pattern: str, const fields, {COMMON})",
 }
 
 

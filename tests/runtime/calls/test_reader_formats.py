@@ -153,3 +153,24 @@ def test_strings_that_have_no_room_say_how_much_they_need(rows: Path) -> None:
         LimitError, match=r"(?s)row 1 of .*0.csv, .* 16 bytes, .* room for 8.*csv_files\(\.\., longest = 16"
     ):
         program(rows, ROWS, ", longest = 8").next()
+
+
+ARRAYS = """
+var digits = array_files("*.npz", (image = u8[2, 3], label = i16, odd = bool)ARGUMENTS)
+entry next() -> (image: u8[2, 3], label: i16, odd: bool) {
+  let digit = digits.next()
+  return digit.image, digit.label, digit.odd
+}
+"""
+
+
+def test_rows_of_arrays_are_taken_without_the_run_side(tmp_path: Path, asked: list[int]) -> None:
+    images = np.arange(48, dtype=np.uint8).reshape(8, 2, 3)
+    labels, odd = np.arange(8, dtype=np.int16) - 4, np.arange(8) % 2 == 1
+    for number, part in enumerate((slice(0, 5), slice(5, 8))):
+        np.savez(tmp_path / f"{number}.npz", image=images[part], label=labels[part], odd=odd[part])
+    got = drained(program(tmp_path, ARRAYS, ', passes = 2, shuffle = "records", seed = 3').next)
+    order = RecordStream((5, 3), "records", 3).elements(np.arange(16))
+    np.testing.assert_array_equal([each.image for each in got], images[order])
+    assert [(each.label, each.odd) for each in got] == [(labels[row], odd[row]) for row in order]
+    assert asked == [0, 16]

@@ -96,6 +96,8 @@ MISTAKES = {
     'csv_files("a", (x = 3))': "E0316",
     'csv_files("a", (x = i64), head = 1)': "E0315",
     'csv_files("a", (x = i64), separator = "ab")': "E0315",
+    'array_files("a", (x = string))': "E0316",
+    'array_files("a", (x = i64), longest = 3)': "E0204",
 }
 
 
