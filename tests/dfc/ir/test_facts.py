@@ -78,10 +78,11 @@ def test_no_proof_contradicts_brute_force(assumed: tuple[object, str, object]) -
         for n, m in product(range(9), repeat=2)
         if _compare(dim(left).evaluate({Symbol("N"): n, Symbol("M"): m}), relation, dim(right), n, m)  # type: ignore[arg-type]
     ]
+    values = {question: [question.evaluate(sizes) for sizes in allowed] for question in questions}
     for a, b in product(questions, repeat=2):
         for asked in RELATIONS:
             answer = facts.holds(a, asked, b)
-            truths = {_holds(a.evaluate(sizes), asked, b.evaluate(sizes)) for sizes in allowed}
+            truths = {_holds(one, asked, other) for one, other in zip(values[a], values[b], strict=True)}
             assert answer is None or truths <= {answer}, (a, asked, b, answer)
 
 

@@ -18,6 +18,7 @@ from dfc.ops.attributes import AxisAttributes
 from dfc.ops.check import check_node
 from dfc.ops.spelling import show
 from tests.support.random_graphs import random_case
+from tests.support.sweeping import few
 
 Mutation = Callable[[Random, Block, list[Node]], bool]
 
@@ -181,7 +182,7 @@ MUTATIONS: list[Mutation] = [
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_a_mutated_graph_is_refused(mutation: Mutation) -> None:
     done = 0
-    for seed in range(70_000, 70_040):
+    for seed in few(range(70_000, 70_040), 16):
         graph = random_case(seed, size=14).graph
         block = graph.entries["e"].block
         nodes = list(walk.nodes(block))
@@ -189,7 +190,7 @@ def test_a_mutated_graph_is_refused(mutation: Mutation) -> None:
             done += 1
             with pytest.raises(VerifyError):
                 verify(graph, f"seed {seed}", check_node, show)
-    assert done >= 8
+    assert done >= 3
 
 
 def test_random_graphs_are_accepted() -> None:

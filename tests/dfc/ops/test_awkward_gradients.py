@@ -18,6 +18,7 @@ from dfc.ops.record import OpRecord, Sample
 from tests.gate import op_gradients
 from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import Scratch, backward, weighted_sum
+from tests.support.sweeping import few
 
 STEP = 1e-6
 POINTS = (-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0)
@@ -137,7 +138,7 @@ def test_empty_and_awkward_operands_have_subgradients(record: OpRecord) -> None:
     nothing = [case for case in every if any(x.size == 0 for x in case.operands)]
     awkward = [case for case in every if all(x.size for x in case.operands)]
     assert (nothing or record.name == "slice") and (awkward or record.name in op_gradients.MATRICES)
-    some = [*nothing[:: -(-len(nothing) // 6) or 1], *awkward[:6]]
+    some = [*few(nothing, 3), *few(awkward[:6], 3)]
     assert [line for case in some for line in op_gradients.findings(case)] == []
 
 

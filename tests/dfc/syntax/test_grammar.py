@@ -14,6 +14,7 @@ from dfc.syntax.reader.parser import parse_recovering
 from dfc.syntax.reader.tables import LANGUAGES, generate, grammar_path, serialise, tables_path
 from tests.support.corpus import CORPUS, DEPLOYMENTS
 from tests.support.grammars import nodes_of
+from tests.support.sweeping import few
 
 
 def strict(name: str) -> Lark:
@@ -61,7 +62,8 @@ def test_tokens_are_those_of_the_reference_lexer(reference: Lark, path: Path) ->
 def test_damaged_programs_are_accepted_exactly_when_the_reference_accepts_them(reference: Lark) -> None:
     random = Random(3)
     refused = 0
-    for _ in range(150):
+    cases = few(range(150), 60)
+    for _ in cases:
         text = random.choice(CORPUS).read_text()
         tokens = load_language("dfg").lex(text).tokens
         token = random.choice(tokens)
@@ -78,7 +80,7 @@ def test_damaged_programs_are_accepted_exactly_when_the_reference_accepts_them(r
         assert ours or not accepted, changed
         assert accepted or diagnostics.has_errors, changed
         refused += not accepted
-    assert 50 < refused < 150
+    assert len(cases) / 3 < refused < len(cases)
 
 
 @pytest.mark.parametrize(

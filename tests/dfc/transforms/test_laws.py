@@ -33,6 +33,7 @@ from dfc.ops.evaluate import evaluate
 from tests.support.agreeing import assert_same, reference, verified
 from tests.support.making import Making
 from tests.support.random_graphs import Case, random_case
+from tests.support.sweeping import few
 
 N = Symbol("N")
 Change = Callable[[Builder, Value], Value]
@@ -157,7 +158,7 @@ WRAPPERS: dict[str, Change] = {
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_wrapping_a_value_changes_nothing(name: str) -> None:
     changed = 0
-    for seed in range(60_000, 60_020):
+    for seed in few(range(60_000, 60_020), 10):
         case = random_case(seed)
         wrap = Wrap(WRAPPERS[name], seed % 5, is_float)
         block = case.graph.entries["e"].block
@@ -165,7 +166,7 @@ def test_wrapping_a_value_changes_nothing(name: str) -> None:
         changed += wrap.done
         verified(after, name)
         assert_same(reference(case), reference(case, optimised(after)))
-    assert changed >= 8
+    assert changed >= 4
 
 
 def _changed(case: Case, change: Callable[[Block], Block]) -> Graph:
@@ -174,7 +175,7 @@ def _changed(case: Case, change: Callable[[Block], Block]) -> Graph:
 
 
 def test_dead_code_changes_nothing() -> None:
-    for seed in range(61_000, 61_020):
+    for seed in few(range(61_000, 61_020), 10):
         case = random_case(seed)
 
         def add(block: Block) -> Block:
@@ -189,7 +190,7 @@ def test_dead_code_changes_nothing() -> None:
 
 
 def test_the_order_of_independent_statements_changes_nothing() -> None:
-    for seed in range(62_000, 62_020):
+    for seed in few(range(62_000, 62_020), 10):
         case = random_case(seed, size=14)
         after = _changed(case, lambda block, s=seed: _shuffled(block, Random(s)))
         assert_same(reference(case), reference(case, optimised(after)))
@@ -210,7 +211,7 @@ def _shuffled(block: Block, random: Random) -> Block:
 
 
 def test_computing_again_instead_of_sharing_changes_nothing() -> None:
-    for seed in range(63_000, 63_020):
+    for seed in few(range(63_000, 63_020), 10):
         case = random_case(seed)
         after = _changed(case, lambda block: name_nodes(rebuild(block, _Duplicate()), block))
         assert_same(reference(case), reference(case, optimised(after)))

@@ -25,10 +25,12 @@ from tests.support.random_graphs import random_case
 
 Patch = pytest.MonkeyPatch
 MOST = 500
+SEEDS = (*range(5), 14, 15, 28, 31, 66, *range(MOST))
+"""First those of graphs that find some of these bugs."""
 
 
 def found_by_random_graphs() -> bool:
-    for seed in range(MOST):
+    for seed in SEEDS:
         case = random_case(seed, size=14)
         before = reference(case)
         try:
@@ -42,7 +44,7 @@ def found_by_random_graphs() -> bool:
 
 
 def found_by_differences() -> bool:
-    for seed in range(MOST):
+    for seed in SEEDS:
         case = random_case(seed, smooth=True, size=8)
         if not is_finite(case):
             continue

@@ -13,6 +13,7 @@ from dfc.elaborate.build import build
 from dfc.ir.equality import equal
 from dfc.ops.spelling import show
 from tests.support.replicating import agrees, replicated_f32
+from tests.support.sweeping import few
 
 SAMPLES = Path(__file__).parents[4] / "samples"
 NUMBERS = np.random.default_rng(7)
@@ -45,7 +46,7 @@ def test_a_step_of_a_sample_is_that_of_the_undivided_program(
     agrees(_sample(name), "train", feeds, settings=settings, bound=bound)
 
 
-@pytest.mark.parametrize("name", ["digits", "convnet", "lstm"])
+@pytest.mark.parametrize("name", few(["digits", "lstm", "convnet"], 2))
 def test_a_replicated_program_can_be_printed_and_read_again(name: str) -> None:
     _, graph, _ = replicated_f32(_sample(name), "train", 8, {})
     assert equal(build(SourceFile("again.dfg", show(graph))), graph)

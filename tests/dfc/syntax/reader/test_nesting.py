@@ -139,7 +139,8 @@ def test_one_wrong_token_is_reported_near_its_place(seed: int) -> None:
     """Deleting, doubling or swapping a token: a message, and mostly on the same line."""
     random = Random(seed)
     distances: list[int] = []
-    for _ in range(80):
+    cases = few(range(80), 40)
+    for _ in cases:
         text = random.choice(CORPUS).read_text()
         damaged, line = _damage(text, random)
         diagnostics = Diagnostics()
@@ -148,7 +149,7 @@ def test_one_wrong_token_is_reported_near_its_place(seed: int) -> None:
         if lines:  # some damage gives another program
             distances.append(min(abs(line - each) for each in lines))
             assert len(diagnostics) <= 3
-    assert len(distances) > 60
+    assert len(distances) > 0.75 * len(cases)
     assert max(distances) <= 30
     assert sum(distance <= 1 for distance in distances) > 0.9 * len(distances)
 

@@ -180,12 +180,12 @@ def test_gradients_carry_the_name_and_place_of_what_they_differentiate() -> None
 def test_a_long_chain_is_differentiated() -> None:
     m = Making()
     x = y = m.feed("x", X)
-    for _ in range(20_000):
+    for _ in range(5_000):
         y = m.op("sin", y)
     m.builder.name = "e/grad"
     gradient = m.builder.node("grad", [y, x]).result
     entry = m.entry(gradient)
-    assert len(autodiff_block(entry.block).nodes) > 40_000
+    assert len(autodiff_block(entry.block).nodes) > 10_000
 
 
 def test_gradients_of_one_loss_that_are_taken_one_by_one_share_a_backward_pass() -> None:

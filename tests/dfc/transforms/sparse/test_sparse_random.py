@@ -74,8 +74,8 @@ def test_compiled_programs_leave_the_same_state(seed: int) -> None:
 
 
 def differs() -> bool:
-    """Whether some of the programs find a planted bug."""
-    for seed in range(60):
+    """Whether some of the programs find a planted bug: first those that find one of these."""
+    for seed in (0, 3, 11, 13, 51, *range(60)):
         graph = graph_of(program(seed))
         before = dense(graph, seed)
         try:
@@ -110,7 +110,7 @@ def test_planted_bugs_are_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_printed_graph_is_a_program_that_does_the_same() -> None:
-    for seed in range(2000, 2010):
+    for seed in few(range(2000, 2010), 4):
         graph = graph_of(program(seed))
         expected = dense(graph, seed)
         printed = graph_of(show(until_sparse(graph)))
@@ -129,7 +129,7 @@ def until_sparse(graph: Graph) -> Graph:
 
 def test_most_of_these_updates_become_sparse() -> None:
     parts = wholes = 0
-    for seed in range(40):
+    for seed in few(range(40), 14):
         graph = until_sparse(graph_of(program(seed, dense=0)))
         for node in walk.nodes(graph.entries["e"].block):
             if isinstance(node.attributes, AssignAttributes):
