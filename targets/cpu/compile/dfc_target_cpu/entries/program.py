@@ -188,13 +188,18 @@ MANY_LAUNCHES = 48
 takes long beside the two nanoseconds that each launch takes longer, and LLVM takes most of a second for thousands."""
 
 
+LAUNCHES_A_SCALAR = 16
+"""Launches for each piece of scalar code among them, a learning rate, say, that is then written out like them. Where
+there are fewer, such code is what has to be fast."""
+
+
 def _only_launches(scope: EntryScope, steps: Sequence[AnyStep]) -> bool:
-    """Whether steps are many launches, none in a loop of their own, and hold no scalar code, which has to be fast."""
+    """Whether steps are many launches, none in a loop of their own, with hardly any scalar code."""
     direct = list(direct_steps(steps))
-    launches = [step for step in direct if isinstance(step, Launch)]
-    if len(launches) < MANY_LAUNCHES or any(isinstance(step, For | While) for step in direct):
+    inline = [scope.launchables[step.kernel].inline is not None for step in direct if isinstance(step, Launch)]
+    if len(inline) < MANY_LAUNCHES or any(isinstance(step, For | While) for step in direct):
         return False
-    return all(scope.launchables[step.kernel].inline is None for step in launches)
+    return sum(inline) * LAUNCHES_A_SCALAR <= len(inline)
 
 
 def lower_entry(scope: EntryScope, layout: EntryLayout) -> str:

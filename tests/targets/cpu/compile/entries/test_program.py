@@ -56,6 +56,14 @@ def test_scalar_code_between_launches_is_optimised() -> None:
     assert as_written(e, [twice(), scalar("add", F32)], steps) == 0
 
 
+def test_a_single_number_among_many_launches_is_written_out_like_them() -> None:
+    e = Entry([(F32, (N,))], [(F32, (N,))])
+    one, other = e.register(F32), e.register(F32)
+    steps = [*chain(e, 100), Launch(1, (one, one, other), ()), *chain(e, 100)]
+    assert as_written(e, [twice(), scalar("add", F32)], steps) >= 1
+    assert as_written(e, [twice(), scalar("add", F32)], steps) == as_written(e, [twice()], [*chain(e, 100)] * 2)
+
+
 def test_launches_in_a_loop_of_their_own_are_optimised() -> None:
     e = Entry([(F32, (N,))], [(F32, (N,))])
     index, start, stop = (e.register(I64) for _ in range(3))
