@@ -164,17 +164,13 @@ class _Driver:
         """Whether A and B are packed. B read in place suits small problems; far-apart rows cost too many pages and
         cache conflicts otherwise. So do columns of A, where a row reads another line at each step."""
         f, arg, shape = self.f, self.f.argument, self.shape
-        if shape.always_packs:
-            right = f.icmp("sge", rows, i64(4 * shape.rows))
-        else:
-            right = f.select(self._far(), f.icmp("sge", rows, i64(4 * shape.rows)), FALSE)
+        many = f.icmp("sge", columns, i64(shape.packed_columns))
+        right = f.bit_and(f.bit_or(many, self._far()), f.icmp("sge", rows, i64(4 * shape.rows)))
         right = f.select(contiguous, right, TRUE)
         wide = f.icmp("sge", columns, i64(_WIDE))
         tall = f.icmp("sgt", rows, i64(shape.few_rows))
         turned = f.bit_and(f.icmp("eq", arg("a_rs"), i64(1)), f.icmp("ne", arg("a_cs"), i64(1)))
-        left = turned
-        if shape.always_packs:
-            left = f.bit_or(turned, f.bit_and(f.icmp("eq", arg("a_cs"), i64(1)), right))
+        left = f.bit_or(turned, f.bit_and(f.bit_and(f.icmp("eq", arg("a_cs"), i64(1)), many), right))
         return f.bit_and(f.bit_and(wide, tall), left), right
 
     def _even_step(self, extent: Value, most: Value, unit: int) -> Value:

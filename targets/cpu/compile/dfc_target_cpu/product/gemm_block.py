@@ -4,6 +4,8 @@ Assumes rows and columns of C that are not empty and a depth of at least 1. Fact
 `gemm_pack_left` leave them, or where they are.
 """
 
+from collections.abc import Callable
+
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, i64
 from dfc_target_cpu.product.gemm_kernel import KERNEL_PARAMETERS, UNROLLED, gemm_kernel, packed_kernel
@@ -18,7 +20,7 @@ _BLOCK_PARAMETERS = (
     *(Parameter("i64", x) for x in ("next_stride", "next_lines", "next_length")),
 )
 """`next`: so many lines of so many elements each, which are packed after this block. They are brought into the cache
-while this one is multiplied; none if there are no lines."""
+while this one is multiplied; if there are no lines, the following panel of a packed B is."""
 
 
 def gemm_block(module: ModuleText, shape: GemmShape) -> str:
@@ -36,6 +38,7 @@ class _Block:
         f, arg, shape = self.f, self.f.argument, self.shape
         panels = Panels(f, shape, arg("columns"), arg("most"))
         tiles = RowTiles(f, shape, arg("rows"))
+        self.wide, self.panels = i64(shape.vectors * shape.lanes), panels
         self.share = f.maximum(f.udiv(arg("k"), i64(UNROLLED)), i64(1))
         self.shares = f.maximum(f.udiv(f.add(arg("next_lines"), f.sub(self.share, i64(1))), self.share), i64(1))
         with f.counted_loop(i64(0), panels.count, hint="panel") as panel:
@@ -53,7 +56,8 @@ class _Block:
                 at = f.gep(shape.element, c, f.mul(row, arg("c_rs")))
                 operands = [a, a_rs, a_cs, b, b_rs, at, arg("c_rs"), arg("k"), last, arg("accumulate")]
                 call = f.add(f.mul(panel.index, tiles.count), tile.index)
-                self._dispatch(height, vectors, operands, self._share_of_next(call, a))
+                following = self._share_of_next(call, lambda: self._quarter_of_panel(panel.index, tile.index, a), a)
+                self._dispatch(height, vectors, operands, following)
         f.ret()
         return f
 
@@ -64,19 +68,33 @@ class _Block:
         a = f.gep(self.shape.element, arg("a"), f.mul(row, f.select(packed, arg("k"), arg("a_rs"))))
         return a, f.select(packed, i64(1), arg("a_rs")), f.select(packed, height, arg("a_cs"))
 
-    def _share_of_next(self, call: Value, unused: Value) -> list[Value]:
-        """What one kernel brings into the cache: a stretch of some lines, then the same one of others, and so on."""
+    def _share_of_next(self, call: Value, panel: Callable[[], Value], unused: Value) -> list[Value]:
+        """What one kernel brings into the cache: a stretch of some lines, then the same one of others, and so on; or a
+        piece of the following panel."""
         f, arg = self.f, self.f.argument
 
         def address() -> Value:
-            start = f.mul(f.udiv(call, self.shares), i64(self.shape.vectors * self.shape.lanes))
+            start = f.mul(f.udiv(call, self.shares), self.wide)
             line = f.mul(f.urem(call, self.shares), self.share)
             offset = f.add(start, f.mul(line, arg("next_stride")))
             is_needed = f.icmp("slt", start, arg("next_length"))
             return f.select(is_needed, f.gep(self.shape.element, arg("next"), offset), unused)
 
-        chosen = f.choose(f.icmp("sgt", arg("next_length"), i64(0)), address, lambda: unused, "next")
-        return [chosen, f.select(f.icmp("eq", chosen, unused), i64(0), arg("next_stride"))]
+        has_lines = f.icmp("sgt", arg("next_length"), i64(0))
+        chosen = f.choose(has_lines, address, panel, "next")
+        stride = f.select(has_lines, arg("next_stride"), self.wide)
+        return [chosen, f.select(f.icmp("eq", chosen, unused), i64(0), stride)]
+
+    def _quarter_of_panel(self, panel: Value, tile: Value, unused: Value) -> Value:
+        """The first tiles of a panel each bring a piece of the one behind it, or after the last one of the first: the
+        block lies in a far cache, and its first reader would wait for it."""
+        f, arg, shape = self.f, self.f.argument, self.shape
+        behind = f.add(panel, i64(1))
+        start, _ = self.panels.panel(f.select(f.icmp("slt", behind, self.panels.count), behind, i64(0)))
+        first = f.mul(f.mul(start, i64(shape.lanes)), arg("k"))
+        piece = f.mul(f.mul(self.share, tile), self.wide)
+        is_early = f.bit_and(f.icmp("slt", tile, i64(UNROLLED)), f.icmp("sgt", self.panels.count, i64(1)))
+        return f.select(is_early, f.gep(shape.element, arg("b"), f.add(first, piece)), unused)
 
     def _dispatch(self, height: Value, vectors: Value, operands: list[Value], following: list[Value]) -> None:
         f = self.f

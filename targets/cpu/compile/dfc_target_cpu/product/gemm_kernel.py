@@ -110,7 +110,7 @@ class _Kernel:
         return self.f.masked_load(self.shape.vector, address, mask, zero(self.shape.vector))
 
     def _start(self, mask: Value) -> Tile:
-        """What the sums start from: C when accumulating, else zeros, which need not wait for C: a masked load does, even
+        """What the sums start from: C when accumulating, else zeros, which do not wait for C: a masked load would, even
         where its mask is empty."""
         f, vector = self.f, self.shape.vector
         accumulated, cleared, started = f.label("accumulated"), f.label("cleared"), f.label("started")

@@ -15,7 +15,8 @@ class GemmShape:
 
     Tiles have an even number of rows up to `rows`, or one row; up to `vectors` vectors, or `wide` where all rows of the
     product are at most `few_rows`. A block of A has `mc` rows and a depth of `kc`, one of B `nc` columns, or twice as
-    many of half the depth. A piece of B of `near_columns` and `near_depth` stays in the nearest cache.
+    many of half the depth. A piece of B of `near_columns` and `near_depth` stays in the nearest cache. From
+    `packed_columns` on both factors are packed, whatever suits them.
     """
 
     element: str
@@ -29,7 +30,7 @@ class GemmShape:
     nc: int
     near_depth: int
     near_columns: int
-    always_packs: bool
+    packed_columns: int
 
     @property
     def vector(self) -> str:
@@ -83,6 +84,9 @@ class GemmShape:
         return self.left_offset + _up((self.left_elements + 4 * self.rows * self.rows) * self.element_bytes, 64)
 
 
+_WIDE, _NEVER = 384, 1 << 40
+"""Columns from which on packing A costs less than reading it in place, where 32 registers make sums that need it half
+as often; more columns than there are."""
 _PAGES = 64
 """Pages whose addresses a core has at hand: each row of a block of C may lie in another one."""
 
@@ -93,13 +97,14 @@ def gemm_shape(machine: Machine, element: str) -> GemmShape:
     size = bit_width(element) // 8
     rows, vectors, few_rows, wide = (8, 3, 4, 4) if machine.vector_registers >= 32 else (6, 2, 2, 4)
     has_room = machine.vector_registers >= 32
-    kc = (1024 if has_room else 384) * 4 // size
+    kc = (384 if not has_room else 512 if machine.vector_bits == 512 else 1024) * 4 // size
+    packs = machine.fused_multiply_add and (machine.vector_bits == 512 or not has_room)
+    packed = (_WIDE if has_room else 0) if packs else _NEVER
     mc = _down(min(machine.l2_bytes * 3 // 8 // (kc * size), _PAGES), rows)
-    nc = _down((2 << 20) // (kc * size), 6 * lanes)
+    nc = _up((2 << 20) // (kc * size), 6 * lanes)
     near_columns = vectors * lanes * (1 if has_room else 2)
     near_depth = min(kc, _down(machine.l1_bytes * 3 // 4 // (near_columns * size), 4))
-    always_packs = machine.fused_multiply_add and not has_room
-    return GemmShape(element, lanes, rows, vectors, few_rows, wide, kc, mc, nc, near_depth, near_columns, always_packs)
+    return GemmShape(element, lanes, rows, vectors, few_rows, wide, kc, mc, nc, near_depth, near_columns, packed)
 
 
 def _down(value: int, multiple: int) -> int:
