@@ -175,8 +175,8 @@ def number_of(context: Context, entity: Untyped, what: str) -> Constant:
 
 
 def snapshot(context: Context, entity: Entity, span: Span) -> Entity:
-    """A variable becomes its value at this line; there are no aliases. What has none in it is not looked through: tuples
-    may share parts, so that there are more ways into them than parts."""
+    """A variable becomes its value at this line; there are no aliases. What has none in it is not looked through:
+    tuples may share parts, so that there are more ways into them than parts."""
     match entity:
         case VariableValue(variable):
             if variable.kind is ResourceKind.RNG:

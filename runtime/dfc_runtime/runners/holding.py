@@ -110,5 +110,5 @@ class Holder:
             where = self._faults[each.fault].location
             what = "mutex" if each.queue in self._crew.connections.mutexes else "queue"
             text += f"\n  it waits for the {what} `{each.queue}` at {where}, and nothing comes"
-        helps = "save when it has gone on; a runner that only waits for elements where it begins can be held at any time"
+        helps = "save when it has gone on; a runner that only waits for elements where it begins can always be held"
         return RunError(f"{text}\n  {helps}", code="E0919", spans=[running.entry.location])
