@@ -166,6 +166,7 @@ class _Driver:
         f, arg, shape = self.f, self.f.argument, self.shape
         many = f.icmp("sge", columns, i64(shape.packed_columns))
         right = f.bit_and(f.bit_or(many, self._far()), f.icmp("sge", rows, i64(4 * shape.rows)))
+        right = f.bit_or(right, f.icmp("sge", rows, i64(shape.packed_rows)))
         right = f.select(contiguous, right, TRUE)
         wide = f.icmp("sge", columns, i64(_WIDE))
         tall = f.icmp("sgt", rows, i64(shape.few_rows))

@@ -7,8 +7,8 @@ Assumes rows and columns of C that are not empty and a depth of at least 1. Fact
 from collections.abc import Callable
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
-from dfc_target_cpu.llvm.values import FALSE, i64
-from dfc_target_cpu.product.gemm_kernel import KERNEL_PARAMETERS, UNROLLED, gemm_kernel, packed_kernel
+from dfc_target_cpu.llvm.values import i64
+from dfc_target_cpu.product.gemm_kernel import KERNEL_PARAMETERS, UNROLLED, gemm_kernel, lines_kernel, packed_kernel
 from dfc_target_cpu.product.gemm_shape import GemmShape
 from dfc_target_cpu.product.gemm_tiles import Panels, RowTiles
 
@@ -99,8 +99,8 @@ class _Block:
     def _dispatch(self, height: Value, vectors: Value, operands: list[Value], following: list[Value]) -> None:
         f = self.f
         done, impossible = f.label("done"), f.label("impossible")
-        packed = f.select(f.argument("a_packed"), f.argument("b_packed"), FALSE)
-        base = f.select(packed, i64(256), i64(0))
+        lines = f.select(f.icmp("eq", f.argument("a_cs"), i64(1)), i64(512), i64(0))
+        base = f.select(f.argument("b_packed"), f.select(f.argument("a_packed"), i64(256), lines), i64(0))
         cases = [(numbers, kernel, more, f.label("tile")) for numbers, kernel, more in self._kernels(following)]
         choice = f.add(f.add(f.shl(vectors, i64(4)), height), base)
         f.switch(choice, impossible, [(number, label) for numbers, _, _, label in cases for number in numbers])
@@ -120,8 +120,9 @@ class _Block:
         for rows, vectors in self.shape.tiles():
             number = 16 * vectors + rows
             has_own = (rows, vectors) in own
-            plain = [number] if has_own else [number, number + 256]
+            plain = [number] if has_own else [number, number + 256, number + 512]
             kernels.append((plain, gemm_kernel(self.module, self.shape, rows, vectors), []))
             if has_own:
                 kernels.append(([number + 256], packed_kernel(self.module, self.shape, rows, vectors), following))
+                kernels.append(([number + 512], lines_kernel(self.module, self.shape, rows, vectors), following))
         return kernels

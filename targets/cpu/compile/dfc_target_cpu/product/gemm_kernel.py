@@ -5,6 +5,8 @@ multiply-adds over ascending k, whatever the tile: so tiles, and with them threa
 of each row is masked (loads of B and accesses to C); no lane beyond the columns is touched.
 """
 
+from collections.abc import Callable, Sequence
+
 from dfc_target_cpu.llvm.text import FunctionText, Loop, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64, zero
 from dfc_target_cpu.product.gemm_shape import GemmShape
@@ -30,6 +32,8 @@ Tile = list[list[Value]]
 UNROLLED = 4
 """Steps of k between two tests in a kernel for packed factors."""
 CACHE_LINE = 64
+_SHARED = 3
+"""Rows that an address reaches by once and twice their distance."""
 
 
 def gemm_kernel(module: ModuleText, shape: GemmShape, rows: int, vectors: int) -> str:
@@ -42,6 +46,12 @@ def packed_kernel(module: ModuleText, shape: GemmShape, rows: int, vectors: int)
     """The same tile for factors that are both packed, so that all displacements are constants; strides are not read."""
     name = f"gemm_packed_{shape.element}_{rows}x{vectors}"
     return module.define(name, lambda: _PackedKernel(module, name, shape, rows, vectors).build())
+
+
+def lines_kernel(module: ModuleText, shape: GemmShape, rows: int, vectors: int) -> str:
+    """The same for a packed B and an A whose rows lie together where they are: `a_cs` is 1, and not read."""
+    name = f"gemm_lines_{shape.element}_{rows}x{vectors}"
+    return module.define(name, lambda: _LinesKernel(module, name, shape, rows, vectors).build())
 
 
 class _Kernel:
@@ -92,14 +102,14 @@ class _Kernel:
     def _step(self, a: Value, b: Value, mask: Value, row_offsets: list[Value], sums: Tile) -> Tile:
         f, shape = self.f, self.shape
         row_of_b = [self._load(f.gep(shape.element, b, i64(j * shape.lanes)), j, mask) for j in range(self.vectors)]
-        return self._multiplied(a, row_of_b, row_offsets, sums)
+        return self._multiplied([f.gep(shape.element, a, offset) for offset in row_offsets], row_of_b, sums)
 
-    def _multiplied(self, a: Value, row_of_b: list[Value], row_offsets: list[Value], sums: Tile) -> Tile:
-        """The sums after one step of k: a broadcast element of each row by a row of B."""
+    def _multiplied(self, column: Sequence[Value], row_of_b: list[Value], sums: Tile) -> Tile:
+        """The sums after one step of k: a broadcast element of each row, which lie at `column`, by a row of B."""
         f, shape = self.f, self.shape
         result: Tile = []
-        for offset, row in zip(row_offsets, sums, strict=True):
-            scalar = f.load(shape.element, f.gep(shape.element, a, offset))
+        for address, row in zip(column, sums, strict=True):
+            scalar = f.load(shape.element, address)
             broadcast = f.splat(scalar, shape.lanes)
             result.append([f.multiply_add(broadcast, x, s) for x, s in zip(row_of_b, row, strict=True)])
         return result
@@ -183,21 +193,25 @@ class _PackedKernel(_Kernel):
         with f.counted_loop(start, stop, count, "k") as loop:
             carried = [[loop.carry(one) for one in row] for row in sums]
             following = carried
-            a = f.gep(shape.element, f.argument("a"), f.mul(loop.index, i64(self.rows)))
+            column = self._column(loop.index)
             b = f.gep(shape.element, f.argument("b"), f.mul(loop.index, i64(width)))
             if count == UNROLLED:
                 self._bring_next(loop)
             for step in range(count):
-                offsets = [i64(step * self.rows + row) for row in range(self.rows)]
                 line = f.gep(shape.element, b, i64(step * width))
                 vectors = [
                     f.load(shape.vector, f.gep(shape.element, line, i64(j * shape.lanes))) for j in range(self.vectors)
                 ]
-                following = self._multiplied(a, vectors, offsets, following)
+                following = self._multiplied(column(step), vectors, following)
             for old_row, new_row in zip(carried, following, strict=True):
                 for old, new in zip(old_row, new_row, strict=True):
                     loop.next(old, new)
         return [[loop.result(one) for one in row] for row in carried]
+
+    def _column(self, k: Value) -> Callable[[int], Sequence[Value]]:
+        """Where the elements of a column of A lie, so many steps behind this one."""
+        a = self.f.gep(self.shape.element, self.f.argument("a"), self.f.mul(k, i64(self.rows)))
+        return lambda step: [self.f.gep(self.shape.element, a, i64(step * self.rows + row)) for row in range(self.rows)]
 
     def _bring_next(self, loop: Loop) -> None:
         """Packing waits for memory where few rows use what it copies, and multiplying does not."""
@@ -207,3 +221,19 @@ class _PackedKernel(_Kernel):
         for offset in range(0, width, CACHE_LINE):
             f.prefetch(f.gep("i8", line, i64(offset)), locality=2)
         loop.next(line, f.gep(shape.element, line, f.argument("next_stride")))
+
+
+class _LinesKernel(_PackedKernel):
+    """A in place, three rows to a pointer: displacements along k are constants, and few registers hold addresses."""
+
+    def _column(self, k: Value) -> Callable[[int], Sequence[Value]]:
+        f, element, stride = self.f, self.shape.element, self.f.argument("a_rs")
+        starts = [f.gep(element, f.argument("a"), f.mul(stride, i64(row))) for row in range(0, self.rows, _SHARED)]
+        starts = [f.gep(element, start, k) for start in starts]
+
+        def addresses(step: int) -> Sequence[Value]:
+            offsets = [f.mul(stride, i64(row)) if row else i64(0) for row in range(_SHARED)]
+            lines = [f.gep(element, start, offset) for start in starts for offset in offsets][: self.rows]
+            return [f.gep(element, line, i64(step)) for line in lines]
+
+        return addresses

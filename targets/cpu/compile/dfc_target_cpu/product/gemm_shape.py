@@ -15,8 +15,8 @@ class GemmShape:
 
     Tiles have an even number of rows up to `rows`, or one row; up to `vectors` vectors, or `wide` where all rows of the
     product are at most `few_rows`. A block of A has `mc` rows and a depth of `kc`, one of B `nc` columns, or twice as
-    many of half the depth. A piece of B of `near_columns` and `near_depth` stays in the nearest cache. From
-    `packed_columns` on both factors are packed, whatever suits them.
+    many of half the depth. A piece of B of `near_columns` and `near_depth` stays in the nearest cache. Both
+    factors are packed from `packed_columns` on, whatever suits them, and B from `packed_rows` on.
     """
 
     element: str
@@ -31,6 +31,7 @@ class GemmShape:
     near_depth: int
     near_columns: int
     packed_columns: int
+    packed_rows: int
 
     @property
     def vector(self) -> str:
@@ -84,9 +85,11 @@ class GemmShape:
         return self.left_offset + _up((self.left_elements + 4 * self.rows * self.rows) * self.element_bytes, 64)
 
 
-_WIDE, _NEVER = 384, 1 << 40
-"""Columns from which on packing A costs less than reading it in place, where 32 registers make sums that need it half
-as often; more columns than there are."""
+_WIDE, _TALL = 384, 256
+"""Columns from which on packing A takes less than it saves, and rows from which on packing B does, with many registers:
+sums of few rows pass over B so seldom that it is read in place."""
+_NEVER = 1 << 40
+"""More of them than there are."""
 _PAGES = 64
 """Pages whose addresses a core has at hand: each row of a block of C may lie in another one."""
 
@@ -98,13 +101,13 @@ def gemm_shape(machine: Machine, element: str) -> GemmShape:
     rows, vectors, few_rows, wide = (8, 3, 4, 4) if machine.vector_registers >= 32 else (6, 2, 2, 4)
     has_room = machine.vector_registers >= 32
     kc = (384 if not has_room else 512 if machine.vector_bits == 512 else 1024) * 4 // size
-    packs = machine.fused_multiply_add and (machine.vector_bits == 512 or not has_room)
-    packed = (_WIDE if has_room else 0) if packs else _NEVER
+    is_measured = machine.fused_multiply_add and (machine.vector_bits == 512 or not has_room)
+    packed = (_WIDE, _TALL if has_room else 4 * rows) if is_measured else (_NEVER, _NEVER)
     mc = _down(min(machine.l2_bytes * 3 // 8 // (kc * size), _PAGES), rows)
     nc = _up((2 << 20) // (kc * size), 6 * lanes)
     near_columns = vectors * lanes * (1 if has_room else 2)
     near_depth = min(kc, _down(machine.l1_bytes * 3 // 4 // (near_columns * size), 4))
-    return GemmShape(element, lanes, rows, vectors, few_rows, wide, kc, mc, nc, near_depth, near_columns, packed)
+    return GemmShape(element, lanes, rows, vectors, few_rows, wide, kc, mc, nc, near_depth, near_columns, *packed)
 
 
 def _down(value: int, multiple: int) -> int:
