@@ -24,6 +24,7 @@ class FieldKinds:
     sample: str
     dtypes: frozenset[str]
     has_strings: bool = True
+    has_shapes: bool = True
 
 
 EXAMPLE = FieldKinds(PARSE, "an example", f"{PARSE}(record, (image = string, label = i64))", frozenset({"f32", "i64"}))
@@ -36,6 +37,9 @@ PACKED_KINDS = {
         'array_files("data/*.npz", (images = u8[28, 28], labels = i64))',
         frozenset(NUMPY_TYPES),
         has_strings=False,
+    ),
+    "tar_files": FieldKinds(
+        "tar_files", "a sample", 'tar_files("data/*.tar", (jpg = string, cls = i64))', _NUMBERS, has_shapes=False
     ),
 }
 """By the function that declares a reader."""
@@ -79,6 +83,9 @@ def _field(context: Context, name: str, entity: Entity, span: Span, kinds: Field
         near = F32 if type_.dtype.is_float else I64
         helps = (f"read it as `{near}`, and convert it: `fields.{name} as {type_.dtype}`",)
         raise mistake("E0302", title, span, helps=helps)
+    if type_.shape and not kinds.has_shapes:
+        title = f"a field of {kinds.what} is a string or one number, so `{name}` cannot be {type_}"
+        raise mistake("E0302", title, span, helps=(f"read it as `{name} = string`, and use `decode_raw`",))
     if not context.generic and any(size.constant is None for size in type_.shape):
         raise mistake("E0309", f"the shape of the field `{name}` is known when the program is compiled", span)
     return type_

@@ -1,4 +1,4 @@
-"""`record_files`, `line_files`, `csv_files`, `array_files`: readers of records, whose position is state.
+"""`record_files`, `line_files`, `csv_files`, `array_files`, `tar_files`: readers of records, whose position is state.
 
     var files = record_files("data/train-*.rec", passes = 10, shuffle = true, seed = 3)
 
@@ -27,7 +27,13 @@ from dfc.ir.graph import Entry, Graph, Node, ResourceKind
 from dfc.ops.effects.records import POSITION, RecordAttributes
 from dfc.syntax.tree import tree
 
-FUNCTIONS = {"record_files": "records", "line_files": "lines", "csv_files": "tables", "array_files": "arrays"}
+FUNCTIONS = {
+    "record_files": "records",
+    "line_files": "lines",
+    "csv_files": "tables",
+    "array_files": "arrays",
+    "tar_files": "archives",
+}
 """The formats that they read, by their names (`dfc_runtime.records.formats`)."""
 COMMON = (
     "const passes: int = 1, const shuffle = false, const seed: int = 0, "
@@ -40,6 +46,7 @@ SIGNATURES = {
     "line_files": f"line_files(const pattern: str, {COMMON}, {ROOM})",
     "csv_files": f"csv_files(const pattern: str, const fields, {COMMON}, {ROOM}, {WRITTEN})",
     "array_files": f"array_files(const pattern: str, const fields, {COMMON})",
+    "tar_files": f"tar_files(const pattern: str, const fields, {COMMON}, {ROOM})",
 }
 
 

@@ -27,8 +27,6 @@ from dfc_runtime.terminal import in_one_line
 MOST_OPEN = 128
 """Files that are open at once."""
 BATCH_BYTES = 1 << 23
-WIDEST_GAP = 64
-"""Bytes between two records that are read with them, such as the ends of lines."""
 FEWEST_NEIGHBOURS = 4
 """Records that follow each other in a file, on average, where they are read at once."""
 
@@ -62,6 +60,9 @@ class IndexedFiles:
     before: ClassVar[int] = 0
     after: ClassVar[int] = 0
     """Bytes of a frame around each record, which are read with it."""
+
+    widest_gap: ClassVar[int] = 64
+    """Bytes between two records that are read with them, such as the ends of lines."""
 
     def __init__(self, paths: Sequence[str | os.PathLike[str]], on_error: OnError = "fail") -> None:
         self.on_error: OnError = on_error
@@ -186,7 +187,7 @@ class IndexedFiles:
         sizes, offsets = lengths + (self.before + self.after), offsets - self.before
         gaps = np.zeros(len(files), np.int64)
         gaps[1:] = offsets[1:] - offsets[:-1] - sizes[:-1]
-        follows = (np.diff(files, prepend=-1) == 0) & (gaps >= 0) & (gaps <= WIDEST_GAP)
+        follows = (np.diff(files, prepend=-1) == 0) & (gaps >= 0) & (gaps <= self.widest_gap)
         ends = np.cumsum(sizes + gaps * follows)
         begins, size = ends - sizes, int(ends[-1]) if len(ends) else 0
         check_limit(f"reading {len(files)} records", size, memory_limit())

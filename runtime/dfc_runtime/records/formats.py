@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dfc_runtime.records.files import IndexedFiles
     from dfc_runtime.records.framing import OnError
 
-RECORDS, LINES, TABLES, ARRAYS = "records", "lines", "tables", "arrays"
+RECORDS, LINES, TABLES, ARRAYS, ARCHIVES = "records", "lines", "tables", "arrays", "archives"
 Stated = Mapping[str, object]
 """What a bundle says of a reader: `field_names` and `field_types`, and how tables are written, among others."""
 
@@ -55,11 +55,18 @@ def _arrays(paths: Sequence[str], on_error: OnError, stated: Stated) -> IndexedF
     return ArrayFiles(paths, on_error, layout_of(stated))
 
 
+def _archives(paths: Sequence[str], on_error: OnError, stated: Stated) -> IndexedFiles:
+    from dfc_runtime.records.archives import SampleFiles  # as above
+
+    return SampleFiles(paths, on_error, layout_of(stated))
+
+
 FORMATS: Mapping[str, Format] = {
     RECORDS: Format("record_files", "records", _records),
     LINES: Format("line_files", "lines", _lines),
     TABLES: Format("csv_files", "rows", _tables, is_packed=True),
     ARRAYS: Format("array_files", "rows", _arrays, is_packed=True),
+    ARCHIVES: Format("tar_files", "samples", _archives, is_packed=True),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -174,3 +176,29 @@ def test_rows_of_arrays_are_taken_without_the_run_side(tmp_path: Path, asked: li
     np.testing.assert_array_equal([each.image for each in got], images[order])
     assert [(each.label, each.odd) for each in got] == [(labels[row], odd[row]) for row in order]
     assert asked == [0, 16]
+
+
+SAMPLES = """
+var samples = tar_files("*.tar", (cls = i64, jpg = string)ARGUMENTS)
+entry next() -> (label: i64, image: u8[?], skipped: i64) {
+  let sample = samples.next()
+  let [N] image: u8[N] = decode_raw(sample.jpg, u8)
+  return sample.cls, image, samples.skipped()
+}
+"""
+
+
+def test_samples_of_archives_are_taken_without_the_run_side(tmp_path: Path, asked: list[int]) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for number in range(6):
+            for ending, data in (("cls", b"%d" % number), ("jpg", b"image" * number)):
+                if (number, ending) != (2, "cls"):
+                    member = tarfile.TarInfo(f"{number}.{ending}")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+    with pytest.raises(RecordError, match=r"sample 2 at byte \d+: it has no file that ends in \.cls"):
+        drained(program(tmp_path, SAMPLES).next)
+    asked.clear()
+    got = drained(program(tmp_path, SAMPLES, ', on_error = "skip", passes = 2').next)
+    assert [(each.label, bytes(each.image)) for each in got] == [(n, b"image" * n) for n in (0, 1, 3, 4, 5)] * 2
+    assert (got[-1].skipped, asked) == (2, [0, 2, 8, 12])

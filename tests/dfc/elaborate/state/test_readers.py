@@ -97,6 +97,7 @@ MISTAKES = {
     'csv_files("a", (x = i64), head = 1)': "E0315",
     'csv_files("a", (x = i64), separator = "ab")': "E0315",
     'array_files("a", (x = string))': "E0316",
+    'tar_files("a", (x = f32[3]))': "E0302",
     'array_files("a", (x = i64), longest = 3)': "E0204",
 }
 
