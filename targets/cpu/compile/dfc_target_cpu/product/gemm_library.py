@@ -12,12 +12,20 @@ from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.gemm import GEMM_PARAMETERS, gemm
 from dfc_target_cpu.product.gemm_narrow import NARROW_PARAMETERS, has_narrow, narrow
 from dfc_target_cpu.product.gemm_shape import gemm_shape
+from dfc_target_cpu.product.gemm_turned import TURNED_PARAMETERS, gemm_turned
 
 
 def declare_gemm(module: ModuleText, element: str) -> str:
     """The name to call in a module that is linked with the library: `void (GEMM_PARAMETERS)`."""
     name = f"gemm_{element}"
     module.declare_hidden(name, "void", [parameter.type for parameter in GEMM_PARAMETERS])
+    return name
+
+
+def declare_turned(module: ModuleText, element: str) -> str:
+    """Likewise where the second factor lies in panels: `void (TURNED_PARAMETERS)`."""
+    name = f"gemm_turned_{element}"
+    module.declare_hidden(name, "void", [parameter.type for parameter in TURNED_PARAMETERS])
     return name
 
 
@@ -35,6 +43,7 @@ def gemm_library(machine: Machine, elements: Sequence[str]) -> str:
     for element in elements:
         shape = gemm_shape(machine, element)
         gemm(module, shape)
+        gemm_turned(module, shape)
         if has_narrow(shape):
             narrow(module, shape)
     return module.text()

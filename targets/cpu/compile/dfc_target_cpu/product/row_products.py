@@ -21,7 +21,7 @@ from dfc_target_cpu.entries.frames import Lowering
 from dfc_target_cpu.llvm.text import Parameter, Value
 from dfc_target_cpu.llvm.values import NULL, TRUE, byte_size, i64, vector_type, zero
 from dfc_target_cpu.product.contraction import TILE_COLUMNS, Matrix, ProductPart, Tile
-from dfc_target_cpu.product.gemm_library import declare_narrow
+from dfc_target_cpu.product.gemm_library import declare_narrow, declare_turned
 from dfc_target_cpu.product.gemm_narrow import has_narrow, narrow_columns
 from dfc_target_cpu.product.gemm_shape import gemm_shape
 from dfc_target_cpu.product.turned_factor import TurnedFactor
@@ -98,11 +98,15 @@ class RowsOfProduct(ProductPart):
         memory = f.argument("turned")
         with f.when(f.argument("is_new"), "new"):
             factor.turn(memory, b[0], b[2], lines, depth)
-        with factor.blocks(memory, lines, depth, columns) as (column, width, block):
-            sums = self._moved(c, p.element, column, 2)
+        name = declare_turned(self.lowering.module, p.element)
+        with factor.blocks(memory, lines, depth, columns) as block:
+            sums = self._moved(c, p.element, block.column, 2)
             if self.epilogue:
-                self._write_record(sums[0], sums[1], (row0, column), indices)
-            self._call(a, block, sums, (rows, width, depth), (i64(0), i64(1)))
+                self._write_record(sums[0], sums[1], (row0, block.column), indices)
+            operands = [*a, block.address, block.lines, *sums[:2], rows, block.columns, depth]
+            is_first = f.icmp("eq", block.column, i64(0))
+            epilogue = NULL if p.is_plain else self._epilogue()
+            f.call(name, "void", [self.record, epilogue, *operands, is_first, self.workspace])
         f.branch(done)
         f.begin(done)
 

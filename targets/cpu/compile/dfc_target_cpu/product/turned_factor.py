@@ -1,7 +1,7 @@
 """The second factor of a product of row blocks, turned once for all blocks of a batch point: row after row of memory
 what lies column by column (keys, with which every block of queries is multiplied).
 
-    b[n, k] in memory -> blocks of columns, each [k][columns], which the micro-kernels read in place
+    b[n, k] in memory -> blocks of columns, each in panels [k][vectors of a tile], as `gemm_turned` reads them
 
 Assumes memory of `TURNED_BYTES` and more than one block of rows. Guarantees the same factors, and so the same sums.
 """
@@ -9,6 +9,7 @@ Assumes memory of `TURNED_BYTES` and more than one block of rows. Guarantees the
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.contractions import Product
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
 from dfc_target_cpu.llvm.values import byte_size, i64
@@ -19,10 +20,20 @@ from dfc_target_cpu.product.gemm_shape import gemm_shape
 TURNED_BYTES = 5 << 18
 """Memory of a thread for a turned factor: 64 x 4,096 of f32, and what the last block of columns leaves unused."""
 _BLOCK_BYTES = 1920
-"""A row of a block: an odd number of pairs of cache lines, so that rows do not fall onto each other in the cache."""
+"""A row of a block: a whole number of panels."""
 _MOST_DEPTH = 256
 _FEWEST_ROWS = 9
 """Products of fewer rows may be made along the depth, where factors are read as they lie."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedBlock:
+    """A block: its first column, where it lies, how many columns it has, and how many of them are needed."""
+
+    column: Value
+    address: Value
+    lines: Value
+    columns: Value
 
 
 class TurnedFactor:
@@ -50,7 +61,7 @@ class TurnedFactor:
 
     def turn(self, memory: Value, b: Value, step: Value, n: Value, k: Value) -> None:
         """Copies the factor. Rows of the last square beyond k go into the next block, which is written later."""
-        f, most = self.f, i64(self.columns // self.shape.lanes)
+        f, most = self.f, i64(self.shape.vectors)
         pack = pack_columns(self.module, self.shape)
         with f.counted_loop(i64(0), n, self.columns, "turn") as loop:
             start = f.gep(self.element, b, f.mul(loop.index, step))
@@ -59,13 +70,9 @@ class TurnedFactor:
             f.call(pack, "void", [target, start, i64(1), step, k, columns, most])
 
     @contextmanager
-    def blocks(
-        self, memory: Value, n: Value, k: Value, stop: Value
-    ) -> Generator[tuple[Value, Value, tuple[Value, Value, Value]]]:
-        """A loop over the blocks of the columns below `stop`: first column, number of columns, and the block as
-        address, row and column stride."""
-        f, lanes = self.f, self.shape.lanes
+    def blocks(self, memory: Value, n: Value, k: Value, stop: Value) -> Generator[TurnedBlock]:
+        """A loop over the blocks that have columns below `stop`."""
+        f = self.f
         with f.counted_loop(i64(0), stop, self.columns, "columns") as loop:
             lines, columns = (f.minimum(f.sub(one, loop.index), i64(self.columns)) for one in (n, stop))
-            width = f.bit_and(f.add(lines, i64(lanes - 1)), i64(-lanes))
-            yield loop.index, columns, (f.gep(self.element, memory, f.mul(loop.index, k)), width, i64(1))
+            yield TurnedBlock(loop.index, f.gep(self.element, memory, f.mul(loop.index, k)), lines, columns)
