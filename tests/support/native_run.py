@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from dfc.bundle.target import Lowered
 from dfc.ir.dims import Symbol
 from dfc.ir.options import TargetOptions
 from dfc.kernels.program import Program
 from dfc_driver_cpu.driver import CpuDriver, aligned_bytes
+from dfc_target_cpu.link import compile as compiler
 from dfc_target_cpu.target import CpuTarget
 
 Arrays = Mapping[str, Any]
+
+
+_LATEST: deque[tuple[Program, tuple[str, str], Lowered]] = deque(maxlen=4)
+"""Programs that were lowered, as tests run one on several numbers of threads."""
+
+
+def _lowered(program: Program, isa: str) -> Lowered:
+    key = (isa, compiler.identity())
+    for known, its_key, lowered in _LATEST:
+        if known is program and its_key == key:
+            return lowered
+    lowered = CpuTarget().lower(program, TargetOptions((isa,) if isa else ()))
+    _LATEST.append((program, key, lowered))
+    return lowered
 
 
 class NativeRun:
@@ -21,7 +38,7 @@ class NativeRun:
 
     def __init__(self, program: Program, state: Arrays, threads: int = 1, isa: str = "") -> None:
         self.program = program
-        lowered = CpuTarget().lower(program, TargetOptions((isa,) if isa else ()))
+        lowered = _lowered(program, isa)
         image = lowered.images[0]
         constants = aligned_bytes(len(lowered.constants))
         constants[:] = np.frombuffer(lowered.constants, np.uint8)

@@ -11,8 +11,10 @@ from dfc.ir.graph import Entry, Graph, Value
 from dfc.ops import registry
 from dfc.ops.record import Effect, OpRecord, Sample
 from tests.support.ops import Scratch
+from tests.support.sweeping import WHOLE
 
 LIMIT = 8  # samples of each record in one program
+SOME = LIMIT if WHOLE else 4  # where other tests look at the others
 RECORDS = [
     pytest.param(record, id=record.name)
     for record in registry.all_records()
@@ -20,12 +22,12 @@ RECORDS = [
 ]
 
 
-def graph_of_samples(record: OpRecord, largest: int | None = None) -> tuple[Graph, dict[str, Any]]:
+def graph_of_samples(record: OpRecord, largest: int | None = None, limit: int = LIMIT) -> tuple[Graph, dict[str, Any]]:
     """One entry `e` that computes the op on its samples, and what it is fed. `largest` leaves out samples with more
     elements in an operand, as long as others stay."""
     scratch = Scratch()
     outputs: list[Value] = []
-    for sample in _chosen(record, largest):
+    for sample in _chosen(record, largest, limit):
         operands = [scratch.feed(x) for x in sample.operands]
         outputs += scratch.builder.node(record.name, operands, sample.attributes).results
     scratch.block.outputs = tuple(outputs)
@@ -34,8 +36,11 @@ def graph_of_samples(record: OpRecord, largest: int | None = None) -> tuple[Grap
     return Graph("g", {}, {"e": Entry("e", scratch.block, tuple(feeds), results, (), (), (), NOWHERE)}), feeds
 
 
-def _chosen(record: OpRecord, largest: int | None) -> list[Sample]:
-    """Samples of every kind and element type, few enough to compile in one go."""
+def _chosen(record: OpRecord, largest: int | None, limit: int) -> list[Sample]:
+    """Samples of every kind and most element types, evenly spread, few enough to compile in one go."""
     samples = [s for s in record.samples() if s.kind != "invalid" and not any(x.dtype.kind == "c" for x in s.operands)]
     small = [s for s in samples if largest is None or all(x.size <= largest for x in s.operands)]
-    return (small or samples)[:: max(1, len(small or samples) // LIMIT)]
+    chosen = small or samples
+    if limit >= len(chosen) or limit == LIMIT:
+        return chosen[:: max(1, len(chosen) // LIMIT)]
+    return [chosen[number * len(chosen) // limit] for number in range(limit)]

@@ -10,6 +10,7 @@ from dfc.ops.evaluate import evaluate
 from tests.support.lowered_cases import LoweredCase, expanded_programs, optimised_graphs
 from tests.support.lowering import close
 from tests.support.native_run import NativeRun
+from tests.support.sweeping import few
 
 
 def agree(case: LoweredCase) -> None:
@@ -25,13 +26,13 @@ def agree(case: LoweredCase) -> None:
             close([native.state[name]], [expected.state[name]])
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", few(range(4), 2))
 def test_programs_with_state_and_loops(block: int) -> None:
     for case in expanded_programs(block, 8):
         agree(case)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", few(range(4), 2))
 def test_graphs_of_all_ops_after_all_passes(block: int) -> None:
     for case in optimised_graphs(block, 8):
         agree(case)

@@ -11,12 +11,12 @@ from dfc.ops.record import OpRecord
 from dfc.transforms.expand import expand
 from dfc_runtime.errors import DfcError
 from dfc_target_cuda.target import SIMULATOR, CudaTarget
-from tests.support.op_graphs import RECORDS, graph_of_samples
+from tests.support.op_graphs import RECORDS, SOME, graph_of_samples
 
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_an_op_has_a_kernel_unless_the_table_says_otherwise(record: OpRecord) -> None:
-    graph, _ = graph_of_samples(record)
+    graph, _ = graph_of_samples(record, limit=SOME)
     try:
         CudaTarget().lower(lower_graph(expand(graph)), TargetOptions((SIMULATOR,)))
         has_kernel = True

@@ -19,9 +19,11 @@ from dfc_target_cpu.llvm.text import ModuleText
 from dfc_target_cpu.machine import MACHINES
 from tests.support.cpu_code import host, runnable_machines
 from tests.support.cpu_math import SINGLE_BOUNDS, ArrayMath, reference, ulp_distance
+from tests.support.sweeping import WHOLE
 
 DOUBLE_BOUNDS = {**SINGLE_BOUNDS, "expm1": 3, "sin": 3, "cos": 3}
 del DOUBLE_BOUNDS["erf"]
+NEAR = 200_001 if WHOLE else 60_001
 INF, NAN = math.inf, math.nan
 SPECIALS = np.array([0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 5e-324, -5e-324, 1e-45, -1e-45, 1e-310, 3.4e38, -3.4e38])
 EXTENDED = np.finfo(np.longdouble).nmant > 60
@@ -29,9 +31,10 @@ EXTENDED = np.finfo(np.longdouble).nmant > 60
 
 @functools.cache
 def single_inputs() -> np.ndarray:
-    """Two million bit patterns spread over all of them, and the neighbourhood of the interesting places."""
-    bits = np.arange(0, 1 << 32, 2039, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    near = [np.linspace(-110, 110, 200_001), np.linspace(-2, 2, 200_001), np.linspace(0.5, 1.5, 100_001)]
+    """Half a million bit patterns spread over all of them (two million in the gate), and the neighbourhood of the
+    interesting places."""
+    bits = np.arange(0, 1 << 32, 2039 if WHOLE else 8191, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    near = [np.linspace(-110, 110, NEAR), np.linspace(-2, 2, NEAR), np.linspace(0.5, 1.5, NEAR // 2)]
     return np.concatenate([bits, *(part.astype(np.float32) for part in near)])
 
 
