@@ -39,6 +39,25 @@ def trained(text: str, folder: Path) -> tuple[list[float], dict[str, np.ndarray]
     return losses, {name: np.array(model.state[name]) for name in ("net.w", "net.b", "broken", "files")}
 
 
+def test_a_training_that_goes_on_from_a_checkpoint_ends_with_the_same_bits(tmp_path: Path) -> None:
+    """Taken while all runners work: in the midst, and behind the last record."""
+    make_records(tmp_path)
+    bundle = dfc.compile(text=PROGRAM.read_text()).to_bytes()
+    data, names = {"files": tmp_path / "train-*.rec"}, ("net.w", "net.b", "broken", "files")
+    model = dfc.loads(bundle, threads=1, data=data)
+    losses: list[float] = []
+    for step in (3, 14):
+        losses += [model.train(rate=0.1).loss for _ in range(step - len(losses))]
+        model.save(tmp_path / f"at-{step}")
+    losses += [each.loss for each in drained(lambda: model.train(rate=0.1))]
+    for step in (3, 14):
+        again = dfc.loads(bundle, threads=2, data=data)
+        again.restore(tmp_path / f"at-{step}")
+        assert [each.loss for each in drained(lambda m=again: m.train(rate=0.1))] == losses[step:]
+        assert all(np.array(again.state[n]).tobytes() == np.array(model.state[n]).tobytes() for n in names)
+        again.close()
+
+
 def test_the_pipeline_trains_on_files_of_records_until_their_end(tmp_path: Path) -> None:
     make_records(tmp_path)
     text = PROGRAM.read_text()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from dfc_runtime.checkpoints import queues, store
-from dfc_runtime.checkpoints.format import Ends, Saved
+from dfc_runtime.checkpoints.format import Saved
 from dfc_runtime.checkpoints.store import ChosenCheckpoint
 from dfc_runtime.errors import CheckpointError, FeedError
 from dfc_runtime.formats.manifest import StateEntry
@@ -49,9 +49,12 @@ def restore(
         with state.background:
             state.fill_all(variables)
         return selected
+    ends = selected.checkpoint.about.ends
+    if unknown := pipeline.unknown(ends):
+        raise _unfit(folder, f"the program has no {unknown[0]}")
     with pipeline.replaced(), state.background:
         state.fill_all(variables)
-        pipeline.fill(chosen, selected.checkpoint.about.ends)
+        pipeline.fill(chosen, ends)
     return selected
 
 
@@ -84,22 +87,20 @@ def choose(
         fitting = [name for name in chosen if name not in differing]
         raise CheckpointError(_table(folder, program, lines, _remedy(lines, fitting)), code="E0902")
     values = {name: saved[name] for name in chosen}
-    _check_queues(folder, layouts or {}, values, selected.checkpoint.about.ends, entries)
+    _check_queues(folder, layouts or {}, values)
     return selected, values
 
 
-def _check_queues(
-    folder: Path,
-    layouts: Mapping[str, QueueLayout],
-    chosen: Mapping[str, Saved],
-    ends: Ends,
-    entries: Mapping[str, StateEntry],
-) -> None:
-    """Numbers that code takes for granted, and names that only a program with the same runners has."""
-    faults = [queues.fault_of(name, layout, chosen) for name, layout in layouts.items() if _has(chosen, name)]
-    faults += [f"{name} is no queue of the program" for name in ends.closed if layouts and name not in entries]
-    for fault in filter(None, faults):
-        raise CheckpointError(f"{folder} does not fit: {fault}; nothing was restored", code="E0902")
+def _check_queues(folder: Path, layouts: Mapping[str, QueueLayout], chosen: Mapping[str, Saved]) -> None:
+    """Numbers that code takes for granted."""
+    for name, layout in layouts.items():
+        fault = queues.fault_of(name, layout, chosen) if _has(chosen, name) else ""
+        if fault:
+            raise _unfit(folder, fault)
+
+
+def _unfit(folder: Path, fault: str) -> CheckpointError:
+    return CheckpointError(f"{folder} does not fit: {fault}; nothing was restored", code="E0902")
 
 
 def _has(chosen: Mapping[str, Saved], queue: str) -> bool:

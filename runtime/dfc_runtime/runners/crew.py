@@ -11,7 +11,8 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 from weakref import WeakSet
 
@@ -118,14 +119,17 @@ class Crew:
         self._lock = threading.Lock()
         self.changed = threading.Condition(self._lock)
         """Told when a copy has ended."""
+        self._late: list[tuple[Entry, int]] = []
         _crews.add(self)
 
     # --- starting
 
     def start(self, entry: Entry, arena: int) -> None:
-        """Starts all copies of a runner; nothing if it was started before."""
+        """Starts all copies of a runner; nothing if it was started before. While others are held it waits."""
         with self._lock:
-            if entry.name in self.running or self.is_stopping:
+            if self.is_held:
+                self._late.append((entry, arena))
+            if entry.name in self.running or self.is_stopping or self.is_held:
                 return
             number, turns = self.connections.numbers[entry.name], self.connections.turns(entry.name)
             running = Running(entry, self.queues.runner(number, turns))
@@ -134,6 +138,19 @@ class Crew:
             self.running[entry.name] = running
             self.totals.setdefault(entry.name, Total(entry.copies))
         self._start_threads(running, pairs)
+
+    @contextmanager
+    def holding(self) -> Generator[None]:
+        """While this lasts, no runner is started."""
+        with self._lock:
+            self.is_held = True
+        try:
+            yield
+        finally:
+            with self._lock:
+                late, self._late, self.is_held = self._late, [], False
+            for entry, arena in late:
+                self.start(entry, arena)
 
     def end_before(self, entry: Entry) -> None:
         """Has a runner be one that has come to its end before, and is not started."""

@@ -33,21 +33,20 @@ class Holder:
     def held(self) -> Generator[None]:
         """While this lasts no iteration is under way."""
         crew = self._crew
-        order = [crew.running[name] for name in self._order() if name in crew.running]
-        crew.is_held = True
         begun: list[Running] = []
-        try:
-            for running in order:
-                begun.append(running)
-                self._hold(running)
-            if crew.is_stopping:
-                raise RunError("the state cannot be saved: the program is being closed", code="E0903")
-            yield
-        finally:
-            for running in begun:
-                self._rewind(running)
-                crew.resume(running)
-            crew.is_held = False
+        with crew.holding():
+            order = [crew.running[name] for name in self._order() if name in crew.running]
+            try:
+                for running in order:
+                    begun.append(running)
+                    self._hold(running)
+                if crew.is_stopping:
+                    raise RunError("the state cannot be saved: the program is being closed", code="E0903")
+                yield
+            finally:
+                for running in begun:
+                    self._rewind(running)
+                    crew.resume(running)
 
     def _order(self) -> list[str]:
         crew, connections = self._crew, self._crew.connections

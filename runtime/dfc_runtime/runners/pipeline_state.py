@@ -40,6 +40,13 @@ class PipelineState:
         self.written = {name for each in connections.runners for name in connections.entries[each].writes}
         """The state that runners write."""
 
+    def unknown(self, ends: Ends) -> list[str]:
+        """Of the queues and runners that a checkpoint names, those that the program has not."""
+        runners = self._crew.connections.runners
+        return [each for each in ends.closed if each not in self.layouts] + [
+            each for each in ends.runners if each not in runners
+        ]
+
     def held(self) -> AbstractContextManager[None]:
         """While this lasts, no iteration of a runner is under way. `RunError` where that cannot be had."""
         return self._holder.held()
@@ -59,14 +66,12 @@ class PipelineState:
         stuck = crew.join(JOIN_SECONDS)
         if stuck:
             raise does_not_end(*stuck[0])
-        crew.is_held = True
-        crew.reset()
-        names = frozenset(self._starter.started)
         try:
-            yield
+            with crew.holding():
+                crew.reset()
+                yield
         finally:
-            self._starter.restart(names)
-            crew.is_held = False
+            self._starter.restart(frozenset(self._starter.started))
 
     def saved(self) -> tuple[list[Saved], Ends]:
         """The elements of all queues, and what has come to its end. The runners are held."""
