@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver import profiles
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
+from tests.support.forked import forked_command
 from tests.support.mpi import ROOT
 
 pytestmark = [pytest.mark.timeout(180)]
@@ -39,15 +39,9 @@ replicate train over worker with mode = "sync", split = "B", combine = "mean", b
 def ended(folder: Path, bundle: str) -> subprocess.CompletedProcess[str]:
     paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
     feeds = ["--feed", "x=x.npy", "--feed", "y=y.npy", "--steps", "3", "--profile", "p.json"]
-    return subprocess.run(
-        [sys.executable, "-m", "dfc", "run", "-n", "2", bundle, "train", *feeds],
-        env={**os.environ, "PYTHONPATH": paths, "DFC_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=150,
-        check=False,
-    )
+    environment = {**os.environ, "PYTHONPATH": paths, "DFC_THREADS": "1"}
+    words = ("run", "-n", "2", bundle, "train", *feeds)
+    return forked_command(*words, folder=folder, environment=environment, timeout=150)
 
 
 @pytest.fixture

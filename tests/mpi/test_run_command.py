@@ -21,6 +21,7 @@ from dfc_runtime.checkpoints import store
 from dfc_runtime.distributed.launch import processes
 from dfc_runtime.distributed.launch.supervisor import permissions
 from tests.support.bundles import roles_of, with_role
+from tests.support.forked import forked_command
 from tests.support.mpi import ROOT
 from tests.support.sweeping import few
 
@@ -74,13 +75,19 @@ PATIENCE = ["--silence", 600]
 """Half a minute, which a user waits for, can be less than a rank takes to start on a machine that has more to do."""
 
 
-def _start(folder: Path, scratch: Path, *words: object, bundle: str = "model.bundle") -> subprocess.Popen[str]:
-    if "-n" in words and "--silence" not in words:
-        words = (*words, *PATIENCE)
+def _patient(words: tuple[object, ...]) -> tuple[object, ...]:
+    return (*words, *PATIENCE) if "-n" in words and "--silence" not in words else words
+
+
+def _environment(scratch: Path) -> dict[str, str]:
     paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
+    return {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(scratch), "DFC_THREADS": "1", "DFC_TEST": str(scratch)}
+
+
+def _start(folder: Path, scratch: Path, *words: object, bundle: str = "model.bundle") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "dfc", "run", bundle, *map(str, words)],
-        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(scratch), "DFC_THREADS": "1", "DFC_TEST": str(scratch)},
+        [sys.executable, "-m", "dfc", "run", bundle, *map(str, _patient(words))],
+        env=_environment(scratch),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -89,10 +96,11 @@ def _start(folder: Path, scratch: Path, *words: object, bundle: str = "model.bun
 
 
 def _run(folder: Path, scratch: Path, *words: object, bundle: str = "model.bundle") -> tuple[int, str, str]:
-    process = _start(folder, scratch, *words, bundle=bundle)
-    out, err = process.communicate(timeout=WITHIN)
+    """What is run to its end begins as a fork; its ranks do not."""
+    environment = _environment(scratch)
+    done = forked_command("run", bundle, *_patient(words), folder=folder, environment=environment, timeout=WITHIN)
     assert _of(scratch) == []
-    return process.returncode, out, err
+    return done.returncode, done.stdout, done.stderr
 
 
 def digest(saved: Path) -> str:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ import dfc_runtime
 from dfc.driver import api
 from tests.mpi.test_run_command import new
 from tests.support.corpus import ROOT
+from tests.support.forked import forked_command
 from tests.support.sweeping import few
 
 pytestmark = [pytest.mark.timeout(120)]
@@ -34,14 +34,8 @@ def run(folder: Path, name: str, ranks: int, workers: int, *words: object) -> su
         api.compile(SAMPLES / "digits.dfg", deploy=SAMPLES / f"{name}.deploy").save(bundle)
     first = ("-n", ranks, "--job", f"worker={workers}", bundle, "train", *FEEDS)
     paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
-    return subprocess.run(
-        [sys.executable, "-m", "dfc", "run", *map(str, (*first, *words))],
-        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(folder), "DFC_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environment = {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(folder), "DFC_THREADS": "1"}
+    return forked_command("run", *first, *words, folder=folder, environment=environment, timeout=60)
 
 
 def trained(folder: Path, name: str, ranks: int, workers: int) -> str:
