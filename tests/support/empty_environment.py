@@ -32,8 +32,8 @@ class Environment:
         venv.create(folder, symlinks=True)
         self.bin = folder / "bin"
         self.packages = next(folder.glob("lib/python*/site-packages"))
-        pip = self.bin / "pip"
-        pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --python {self.bin / "python"} "$@"\n')
+        pip, runner = self.bin / "pip", distribution("pip").locate_file("pip/__pip-runner__.py")
+        pip.write_text(f'#!/bin/sh\nexec {self.bin / "python"} {runner} "$@"\n')  # what `pip --python` starts
         pip.chmod(0o755)
 
     def link(self, *names: str) -> None:

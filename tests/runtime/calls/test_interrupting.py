@@ -195,7 +195,7 @@ def test_a_handler_that_does_not_raise_lets_the_call_end() -> None:
     def work(module: Module) -> None:
         signal.signal(signal.SIGINT, lambda *_: None)
         interrupt_in(0.05)
-        module.counts(200_000_000)
+        module.counts(40_000_000)
         assert module.sees()[0] == 1
 
     in_main_thread(work)
@@ -273,7 +273,7 @@ def test_a_thread_can_be_asked_to_stop() -> None:
 def test_other_threads_are_not_interrupted_by_signals() -> None:
     def work(module: Module) -> None:
         done: list[object] = []
-        caller = threading.Thread(target=lambda: done.append(module.counts(300_000_000)))
+        caller = threading.Thread(target=lambda: done.append(module.counts(60_000_000)))
         caller.start()
         interrupt_in(0.1)
         with pytest.raises(KeyboardInterrupt):
