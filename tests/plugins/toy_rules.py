@@ -30,6 +30,7 @@ from dfc.ops import registry, table
 from dfc.ops.rules.costs import Cost
 from dfc.ops.rules.lookup import cost_of
 from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.quick_code import quick_code
 from tests.support.replicating import replicated as in_blocks
 from tests.support.replicating import statement
 
@@ -197,6 +198,6 @@ def fault_of(claim: Callable[[], None]) -> str:
 
 
 if __name__ == "__main__":
-    print(
-        json.dumps({each.__name__: fault_of(each) for each in (replicated, judged, sharded, sparse, placed, scanned)})
-    )
+    with quick_code():
+        faults = {each.__name__: fault_of(each) for each in (replicated, judged, sharded, sparse, placed, scanned)}
+    print(json.dumps(faults))
