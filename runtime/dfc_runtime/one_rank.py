@@ -205,7 +205,7 @@ def _loaded(bundle: OpenBundle, running: _Running, initialise: bool, answers: An
     has_concurrent = any(entry.concurrent for entry in bundle.manifest.entries)
     asks = any(site.kind not in NATIVE_KINDS for site in bundle.manifest.sites)
     gate = Queue(has_requests=asks) if running.is_role else Gate(has_concurrent=has_concurrent, has_requests=asks)
-    state = State(bundle.manifest.state, gate, running.limit)
+    state = State(bundle.manifest.state, gate, running.limit, idle_state(bundle.manifest))
     others = state.set_by_others()
     captured = _restore_captured(bundle, state, others)
     saver = Saver(state, bundle.manifest.name)
@@ -223,7 +223,14 @@ def _loaded(bundle: OpenBundle, running: _Running, initialise: bool, answers: An
         else:
             init()
         state.wrote(init.signature.writes)
+        state.release_idle()
     return module
+
+
+def idle_state(manifest: Manifest) -> set[str]:
+    """The variables that no entry but `init` mentions."""
+    named = {name for entry in manifest.entries if entry.name != INIT for name in (*entry.reads, *entry.writes)}
+    return {entry.name for entry in manifest.state if entry.kind == "variable"} - named
 
 
 def _copy(array: Array) -> Array:

@@ -69,6 +69,19 @@ def _zeros(size: int) -> Array:
     return block[start : start + size]
 
 
+def give_back_zeros(array: Array) -> None:
+    """The pages that an array fills alone, if all of its bytes are 0: the system makes them again, zeros as they were,
+    where they are written or looked at. Assumes memory of `aligned_together`."""
+    first = address_of(array)
+    start, end = first + -first % mmap.PAGESIZE, first + array.nbytes - (first + array.nbytes) % mmap.PAGESIZE
+    if sys.platform == "linux" and start < end and not array.reshape(-1).view(np.uint8).any():
+        _advise(start, end - start, mmap.MADV_DONTNEED)
+
+
+_advise = ctypes.CDLL(None).madvise
+_advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
 def _slow_address(array: Array) -> int:
     return array.ctypes.data
 

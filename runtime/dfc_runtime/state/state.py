@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dfc_runtime.calls.element_types import numpy_dtype, numpy_name
 from dfc_runtime.calls.gate import Gate, Mode, Serving, Together
-from dfc_runtime.calls.memory import address_of, aligned, check_limit
+from dfc_runtime.calls.memory import address_of, aligned, check_limit, give_back_zeros
 from dfc_runtime.calls.scalars import as_number
 from dfc_runtime.driver import LOCK_BYTES, DeviceMemory
 from dfc_runtime.errors import FeedError, RunError
@@ -107,7 +107,8 @@ class State(Mapping[str, "Array | np.generic"]):
     """`state["w1"]` is a copy (a NumPy scalar if it has rank 0); `state["w1"] = array` writes it. Queues are not seen:
     threads are at them at any time."""
 
-    def __init__(self, entries: Sequence[StateEntry], gate: Gate, limit: int) -> None:
+    def __init__(self, entries: Sequence[StateEntry], gate: Gate, limit: int, idle: Set[str] = frozenset()) -> None:
+        """`idle` is what no entry that is called mentions; it lies behind all else."""
         self.entries = {entry.name: entry for entry in entries}
         self._seen = {entry.name: entry for entry in entries if entry.kind != QUEUE}
         self.size = sum(numpy_dtype(e.dtype).itemsize * _elements(e.shape) for e in entries)
@@ -117,7 +118,7 @@ class State(Mapping[str, "Array | np.generic"]):
         }
         memory: dict[str, Array] = {}
         for name, each in self.containers.items():
-            memory |= each.arrays([e for e in entries if e.container == name])
+            memory |= each.arrays(sorted((e for e in entries if e.container == name), key=lambda e: e.name in idle))
         self.arrays: dict[str, Array] = {e.name: memory[e.name] for e in entries}
         self.unset: set[str] = {e.name for e in entries if e.kind == "variable" and not self._is_set_by_others(e)}
         doors = [each.door.alone for name, each in self.containers.items() if name != DEFAULT_CONTAINER]
@@ -131,6 +132,7 @@ class State(Mapping[str, "Array | np.generic"]):
         self.turn = gate.turn(_SHARED if doors else None)
         """Held through calls that may put state back: by one after the other, of all programs that share state."""
         self._memory: DeviceMemory | None = None
+        self._idle = [e.name for e in entries if e.name in idle and e.container == DEFAULT_CONTAINER]
         self._gate = gate
         _STATES[id(self)] = self
 
@@ -171,6 +173,12 @@ class State(Mapping[str, "Array | np.generic"]):
         if self._memory is not None:
             self._memory.pull(list(values))
         return values
+
+    def release_idle(self) -> None:
+        """Gives back the memory of zeros that no entry mentions, such as what an optimiser keeps of each weight in a
+        program that is loaded to be asked alone. Nobody uses the state meanwhile."""
+        for name in self._idle if self._memory is None else ():
+            give_back_zeros(self.arrays[name])
 
     def empty_queues(self) -> None:
         """Takes all elements out of the queues, and opens those that are closed; nobody uses one, and the caller holds
