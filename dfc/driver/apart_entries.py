@@ -103,7 +103,16 @@ def rejoined(parts: RankGraphs, graph: Graph, resolution: Resolution) -> dict[st
             results={name: computing.results[name] for name in whole.result_names},
         )
         site = first_task(TaskSite(owner.job, owner.task))
-        update = ClusterUpdate(statement.mode, apart.update, site, apart.variables, statement.combine)
+        update = ClusterUpdate(
+            statement.mode,
+            apart.update,
+            site,
+            apart.variables,
+            statement.combine,
+            statement.bound,
+            statement.backups,
+            apart.handed,
+        )
         joined[entry.name] = ApartEntry(_replication(whole, statement), update)
     return joined
 

@@ -12,6 +12,7 @@ from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import Edit, Help, editing, replacing
 from dfc.diagnostics.source import SourceFile
 from dfc.diagnostics.suggestions import closest, did_you_mean
+from dfc.distribute.deployment.apart_settings import apart_mistakes
 from dfc.distribute.deployment.devices import constraint_of, unknown_job
 from dfc.distribute.deployment.model import (
     APART,
@@ -147,7 +148,7 @@ class _Making:
         split, combine = settings.text("split"), settings.choice("combine", "mean", COMBINATIONS)
         tasks = self.deployment.jobs[job.text].tasks if job.text in self.deployment.jobs else 1
         blocks = settings.whole("blocks", max(tasks, 1), 1)
-        settings.whole("backups", 0, 0)
+        bound, backups = settings.whole("bound", -1, 0), settings.whole("backups", 0, 0)
         options = settings.finish()
         self._check_mode(statement, settings, mode, split)
         if mode in (*IN_STEP, *APART) and blocks < tasks:
@@ -157,8 +158,20 @@ class _Making:
             self.problems.append(error("E0181", title, span, helps=helps))
         self.check_job(job)
         replication = Replicate(
-            entry.text, job.text, mode, split, combine, blocks, entry.span, job.span, statement.span, options
+            entry.text,
+            job.text,
+            mode,
+            split,
+            combine,
+            blocks,
+            entry.span,
+            job.span,
+            statement.span,
+            options,
+            bound=bound,
+            backups=backups,
         )
+        self.problems += apart_mistakes(replication, tasks, settings)
         self.deployment.replications.append(replication)
 
     def _check_mode(self, statement: Statement, settings: Settings, mode: str, split: str) -> None:
@@ -168,7 +181,7 @@ class _Making:
             helps = _modes(statement, settings, split)
             self.problems.append(error("E0181", title, statement.span, helps=helps))
         elif mode == "independent":
-            for name in ("split", "combine", "blocks", "backups"):
+            for name in ("split", "combine", "blocks", "bound", "backups"):
                 if settings.find(name) is not None:
                     title = f"`{name}` means nothing where every task runs by itself"
                     helps = [settings.without(name, f"delete `{name}`")]

@@ -14,12 +14,6 @@ from dfc.ir.graph import Entry, Graph
 from dfc.ops.effects.effects import block_effects
 from dfc.ops.record import Effect
 
-_NOT_YET = {
-    "stale": "asynchronous steps with a bound are not supported yet",
-    "backup": "backup tasks are not supported yet: every task takes part in every step",
-}
-"""Modes that are known, and what is said of them."""
-
 
 def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
     """A message for each replication that has no meaning, or is not supported yet, and for each queue."""
@@ -28,7 +22,7 @@ def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
     seen: dict[str, Replicate] = {}
     for each in deployment.replications:
         entry = graph.entries.get(each.entry)
-        yield from _unsupported(each, entry)
+        yield from _unsupported(each)
         if entry is None:
             label = did_you_mean(closest(each.entry, graph.entries))
             notes = [f"the entries are {listed(graph.entries)}"] if graph.entries else []
@@ -43,14 +37,11 @@ def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
         seen.setdefault(each.entry, each)
 
 
-def _unsupported(each: Replicate, entry: Entry | None) -> Iterator[Diagnostic]:
-    title = _NOT_YET.get(each.mode)
-    if title is not None:
-        yield error(NOT_SUPPORTED_YET, title, each.setting_span("mode"), helps=_in_step(each, entry))
-    if any(option.name == "backups" and option.value for option in each.settings):
-        yield error(
-            NOT_SUPPORTED_YET, _NOT_YET["backup"], each.setting_span("backups"), helps=[_without(each, "backups")]
-        )
+def _unsupported(each: Replicate) -> Iterator[Diagnostic]:
+    if each.backups and each.mode not in ("backup", "independent"):
+        title = f"there are no backup tasks in the mode `{each.mode}`: every task takes part in every step"
+        helps = [_without(each, "backups"), 'or write `mode = "backup"`']
+        yield error(NOT_SUPPORTED_YET, title, each.setting_span("backups"), helps=helps)
 
 
 def _without(each: Replicate, name: str) -> Help:

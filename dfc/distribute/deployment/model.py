@@ -14,7 +14,7 @@ from dfc.diagnostics.source import NOWHERE, SourceFile, Span
 Setting = int | float | bool | str
 IN_STEP = ("sync", "staged")
 """Modes of replication in which all tasks run one step together."""
-APART = ("async",)
+APART = ("async", "stale", "backup")
 """Modes in which each task computes steps of its own, and state is updated where it lies."""
 
 
@@ -97,9 +97,10 @@ class Shard:
 class Replicate:
     """`replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 8`.
 
-    `mode` is sync, staged, independent or async; `split` the dimension of the entry that is cut ("" where none is);
+    `mode` is one of `IN_STEP` or `APART`, or independent; `split` the dimension that is cut ("" where none is);
     `combine` mean or sum, which is left alone where the entry comes from one that was checked already, so that it is
-    not `is_checked`; `blocks` how many pieces the whole is cut into, whatever the number of tasks."""
+    not `is_checked`; `blocks` how many pieces the whole is cut into, whatever the number of tasks. No task is more than
+    `bound` steps ahead (-1: any number); so many `backups` of the tasks are not waited for."""
 
     entry: str
     job: str
@@ -112,6 +113,8 @@ class Replicate:
     span: Span
     settings: tuple[Option, ...] = ()
     is_checked: bool = True
+    bound: int = -1
+    backups: int = 0
 
     def setting_span(self, name: str) -> Span:
         """The span of one setting, or of the whole statement where it is not written."""

@@ -20,7 +20,7 @@ from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
 from dfc.distribute.deployment.model import Replicate
 from dfc.distribute.separate.cone import Cone, gradient_cone
 from dfc.distribute.separate.reads import ReadsReplaced, resource_of, variable_read_by
-from dfc.distribute.separate.splitting import check_split
+from dfc.distribute.separate.splitting import check_split, handed_by_several
 from dfc.ir import walk
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Apart, Block, Entry, Graph, Node, ResourceKind, Value
@@ -165,5 +165,5 @@ def _computation(entry: Entry, handed: Sequence[Value], update: Entry, graph: Gr
         result_names=(*entry.result_names, *(results.fresh(f"{name}_handed") for name in update.parameter_names)),
         readonly=True,
         unnamed_result=False,
-        apart=Apart(update.name, entry, tuple(variables)),
+        apart=Apart(update.name, entry, tuple(variables), handed_by_several(entry, handed, statement)),
     )

@@ -110,7 +110,8 @@ class CombineCheck:
     location: str
 
 
-MODES = ("async",)
+MODES = ("async", "stale", "backup")
+FIRST, MEAN, SUM = HANDED = ("first", "mean", "sum")
 UPDATES = "updates"
 """The name of the edge of an entry whose replicas take steps of their own: its own, and this behind a slash."""
 
@@ -119,13 +120,19 @@ UPDATES = "updates"
 class ClusterUpdate:
     """How steps that replicas take by themselves reach state: `entry` is that of the role of `owner` (`job:task`),
     which has all of it. Behind the feeds of an entry its replicas are fed the `variables`; behind its results comes
-    what the update is fed. Results without an axis that is cut are a mean or a sum over steps, as `combine` says."""
+    what the update is fed. Results without an axis that is cut are a mean or a sum over steps, as `combine` says.
+
+    No task is more than `bound` steps ahead (-1: there is no bound). With `backups` all tasks take each step, and all
+    but so many are waited for: `handed` says what becomes of each value that they hand over."""
 
     mode: str
     entry: str
     owner: str
     variables: tuple[str, ...]
     combine: str
+    bound: int = -1
+    backups: int = 0
+    handed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

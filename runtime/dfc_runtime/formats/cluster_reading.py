@@ -12,6 +12,7 @@ from dfc_runtime.formats import fields
 from dfc_runtime.formats.cluster import (
     COMBINES,
     EDGE_KINDS,
+    HANDED,
     MODES,
     SHARD_RULES,
     STEP_KINDS,
@@ -135,8 +136,13 @@ def _update(value: object, where: str) -> ClusterUpdate | None:
         owner=record.text("owner"),
         variables=record.list("variables", fields.text),
         combine=record.text("combine"),
+        bound=record.integer("bound", -1),
+        backups=record.integer("backups", 0, MOST_TASKS),
+        handed=record.list("handed", fields.text),
     )
     record.done()
+    if bool(update.backups) != (update.mode == "backup") or not {*update.handed} <= {*HANDED}:
+        raise ValueError(f"{where} says not what becomes of steps that come late")
     if update.mode not in MODES or update.combine not in COMBINES:
         raise ValueError(f"{where} has the unknown mode {fields.shown(update.mode)}, or no way to combine results")
     return update

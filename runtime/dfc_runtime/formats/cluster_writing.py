@@ -73,6 +73,9 @@ def _update(update: ClusterUpdate) -> object:
         "owner": update.owner,
         "variables": list(update.variables),
         "combine": update.combine,
+        "bound": update.bound,
+        "backups": update.backups,
+        "handed": list(update.handed),
     }
 
 

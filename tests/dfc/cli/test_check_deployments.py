@@ -125,7 +125,7 @@ def test_watching_notices_changes_of_the_program_in_another_folder(
 def test_what_is_not_supported_yet_has_its_own_exit_code(folder: Path, dfc: Command) -> None:
     program = "dfg 1\n\nreadonly entry f[B](x: f32[B]) -> (y: f32) {\n  return mean(x)\n}\n"
     (folder / "mean.dfg").write_text(program)
-    text = 'deploy 1 for "mean.dfg"\njob w tasks 2\nreplicate f over w with mode = "stale", split = "B"\n'
+    text = 'deploy 1 for "mean.dfg"\njob w tasks 2\nreplicate f over w with mode = "sync", split = "B", backups = 1\n'
     assert dfc("check", write(folder, text)).code == 3
 
 

@@ -51,9 +51,9 @@ def test_a_deployment_file_makes_a_bundle_for_ranks(tmp_path: Path) -> None:
 
 def test_what_is_not_supported_says_so(tmp_path: Path) -> None:
     (tmp_path / "x.deploy").write_text(
-        'deploy 1 for "x.dfg"\njob worker tasks 2\nreplicate scale over worker with mode = "stale"\n'
+        'deploy 1 for "x.dfg"\njob worker tasks 2\nreplicate scale over worker with mode = "sync", backups = 1\n'
     )
-    with pytest.raises(dfc.CompileError, match="with a bound are not supported yet"):
+    with pytest.raises(dfc.CompileError, match="there are no backup tasks"):
         dfc.compile(text=SOURCE, deploy=tmp_path / "x.deploy")
     with pytest.raises(dfc.UnsupportedError, match="there is no target 'abacus'"):
         dfc.compile(text=SOURCE, target="abacus")

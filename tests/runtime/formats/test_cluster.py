@@ -61,7 +61,7 @@ CLUSTER = Cluster(
             8,
             (FeedPart("x", ("worker",), 0),),
             (ResultPart("loss", "worker", -1),),
-            update=ClusterUpdate("async", "step_update", "ps:0", ("b",), "mean"),
+            update=ClusterUpdate("backup", "step_update", "ps:0", ("b",), "mean", -1, 2, ("first", "mean")),
         ),
     ),
     state=(ClusterState("w", "worker"), ClusterState("t", "ps", "modulo", 0), ClusterState("b", "ps:0")),
@@ -83,6 +83,9 @@ ENTRIES = {
     "step": (["x"], ["loss"], ["B"]),
 }
 STATE = ["w", "t", "b"]
+
+
+UPDATE = cluster_writing.to_json(CLUSTER)["entries"][2]["update"]
 
 
 def read(data):
@@ -169,8 +172,11 @@ def changed(path, value):
         (["entries", 0, "feeds", 0, "runs"], ["$K"], "uses a size"),
         (["entries", 0, "feeds", 0, "runs"], ["*"], "not a formula"),
         (["entries", 0, "split"], "K", "uses a size"),
-        (["entries", 2, "update", "mode"], "in a hurry", "unknown mode"),
+        (["entries", 2, "update"], {**UPDATE, "mode": "in a hurry", "backups": 0}, "unknown mode"),
         (["entries", 2, "update", "combine"], "max", "no way to combine"),
+        (["entries", 2, "update", "backups"], 0, "steps that come late"),
+        (["entries", 2, "update", "handed"], ["last"], "steps that come late"),
+        (["entries", 2, "update", "bound"], -2, "whole number"),
         (["entries", 2, "update", "owner"], "ps", "no task"),
         (["entries", 2, "update", "owner"], "worker:0", "takes some"),
         (["entries", 2, "update", "variables"], ["w"], "not where it is updated"),

@@ -21,17 +21,21 @@ UPDATES = "updates"
 class Updates:
     """`order` has the task that each event of the last call came from: its first one is that it wants variables, each
     other one is an update. `staleness` counts, for all calls since the program was loaded, how many updates of others
-    had come between the variables that a gradient was taken at and its own update."""
+    had come between the variables that a gradient was taken at and its own update; `dropped` those steps that came too
+    late to be used."""
 
     order: list[int] = field(default_factory=list[int])
     staleness: Counter[int] = field(default_factory=Counter[int])
+    dropped: int = 0
 
     def __str__(self) -> str:
         counts = ", ".join(f"{late}: {self.staleness[late]}" for late in sorted(self.staleness))
-        return f"updates by staleness: {counts}" if counts else "no updates"
+        text = f"updates by staleness: {counts}" if counts else "no updates"
+        return f"{text}; dropped: {self.dropped}" if self.dropped else text
 
     def to_data(self) -> Data:
-        return {"order": self.order, "staleness": [[late, count] for late, count in self.staleness.items()]}
+        counts = [[late, count] for late, count in self.staleness.items()]
+        return {"order": self.order, "staleness": counts, "dropped": self.dropped}
 
 
 class UpdateLog:
@@ -46,7 +50,8 @@ class UpdateLog:
         data = self._ask({"command": UPDATES, "entry": self._entry})[0]
         pairs = (items(each, "staleness") for each in items(data["staleness"], "staleness"))
         counts = Counter({integer(late, "updates"): integer(count, "count") for late, count in pairs})
-        return Updates([integer(each, "task") for each in items(data["order"], "order")], counts)
+        order = [integer(each, "task") for each in items(data["order"], "order")]
+        return Updates(order, counts, integer(data["dropped"], "dropped"))
 
     def replay(self, order: Sequence[int]) -> None:
         """Gives the next call an order that was read: with the same feeds and state it has the same bits."""

@@ -1,18 +1,17 @@
 """Steps that replicas take by themselves: each reads variables, computes, and sends what they are updated by.
 
     replica                                          owner
-      wants variables                        --->      gives them as they are: version v
-      computes a block, hands over            --->      updates, whole: version + 1; gives them as they are now
+      wants variables                        --->      gives them as they are, and the number of a step
+      computes that step, hands over         --->      updates; gives them as they are now, or says that all is done
       ..                                     --->      ..
 
-One call of an entry is a step for each of its blocks. The owner alone changes state, one update after the other, in
-the order in which they arrive, or in one that it is told. Assumes the bundle's two halves of the entry. Guarantees that
-an update is done once, whole, and that equal orders give equal bits.
+One call of an entry is a step for each of its blocks. The owner alone changes state, one update after the other;
+`turns` says which updates an arrival brings, in the order in which they come, or in one that it is told. Assumes the
+bundle's two halves of the entry. Guarantees that an update is done once, whole, and that equal orders give equal bits.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -21,18 +20,17 @@ import numpy as np
 from dfc_runtime.distributed.calls.edges import Edges
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan, TaskPart
 from dfc_runtime.distributed.calls.part import Part
+from dfc_runtime.distributed.calls.turns import FirstFew, OwnPace, Turns, is_possible
 from dfc_runtime.distributed.calls.update_log import Updates
 from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.distributed.transport import wire
-from dfc_runtime.distributed.transport.comm import Pending, as_bytes
+from dfc_runtime.distributed.transport.comm import Bytes, Pending, as_bytes
 from dfc_runtime.distributed.transport.waiting import Awaited, Waiting
-from dfc_runtime.distributed.transport.wire import CALL, Codec, Head, Member, Value, is_array
+from dfc_runtime.distributed.transport.wire import CALL, DONE, Codec, Head, Member, Value, is_array
 from dfc_runtime.errors import BundleError, RunError
+from dfc_runtime.formats.cluster import FIRST, MEAN
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.module import Module
-
-_NONE = -1
-"""The block of a replica that has not computed one yet."""
 
 
 class _Messages:
@@ -43,31 +41,39 @@ class _Messages:
         self._key = plan.split.updates
         self._pending: list[Pending] = []
 
-    def send(self, rank: int, codec: Codec, numbers: Sequence[int], values: Sequence[Value]) -> None:
+    def send(
+        self, rank: int, codec: Codec, numbers: Sequence[int], values: Sequence[Value], *, is_last: bool = False
+    ) -> None:
         """Arrays have to be as they are until `finish`."""
-        message, tag = Head(CALL, self._plan.number).packed(), self._edges.tag(self._key)
+        message = Head(DONE if is_last else CALL, self._plan.number).packed()
+        tag, comm = self._edges.tag(self._key), self._waiting.comm
         behind = codec.pack(message, numbers, values)
-        comm = self._waiting.comm
         self._waiting.post(wire.as_message(message), rank, tag)
         self._pending = [each for each in self._pending if not each.test()]
         self._pending += [comm.isend(as_bytes(array), rank, tag + 1) for array in behind]
 
-    def receive(
-        self, source: int | None, codec: Codec, awaited: Callable[[], Awaited]
-    ) -> tuple[int, Sequence[int], list[object]]:
-        """The rank that a message came from (any, for None), its numbers and values."""
-        tag = self._edges.tag(self._key)
-        arrival = self._waiting.message(source, tag, awaited)
-        numbers, values, behind = codec.unpack(self._waiting.bytes_of(arrival, awaited))
-        comm = self._waiting.comm
-        for pending in [comm.irecv(as_bytes(array), arrival.source, tag + 1) for array in behind]:
+    def arrival(self, source: int | None, awaited: Callable[[], Awaited]) -> tuple[int, Bytes]:
+        """The rank that a message came from (any, for None), and the message."""
+        arrival = self._waiting.message(source, self._edges.tag(self._key), awaited)
+        return arrival.source, self._waiting.bytes_of(arrival, awaited)
+
+    def values(
+        self, message: Bytes, source: int, codec: Codec, awaited: Callable[[], Awaited]
+    ) -> tuple[Sequence[int], list[object]]:
+        """The numbers and values of a message; what comes behind it has been received then."""
+        numbers, values, behind = codec.unpack(message)
+        tag, comm = self._edges.tag(self._key) + 1, self._waiting.comm
+        for pending in [comm.irecv(as_bytes(array), source, tag) for array in behind]:
             self._waiting.wait(pending.test, awaited)
-        return arrival.source, numbers, values
+        return numbers, values
 
     def finish(self) -> None:
         for pending in self._pending:
             self._waiting.wait(pending.test, lambda: Awaited("what was sent to be taken", -1))
         self._pending = []
+
+
+_LAST = Codec(2, [])
 
 
 class ReplicaPart(Part):
@@ -90,26 +96,32 @@ class ReplicaPart(Part):
         (self._owner,) = topology.ranks_of(update.owner)
         self._function, self._dim_feeds, self._results = entry.function, own.dim_feeds, results
         self._unnamed = own.unnamed_result
-        self._variables = Codec(1, [Member(each.dtype, len(each.shape)) for each in own.parameters[feeds:]])
-        self._handed = Codec(2, [Member(each.dtype, len(each.shape)) for each in own.results[results:]])
+        self._variables = Codec(2, [Member(each.dtype, len(each.shape)) for each in own.parameters[feeds:]])
+        self._handed = Codec(0, [Member(each.dtype, len(each.shape)) for each in own.results[results:]])
         self._messages = _Messages(plan, edges, waiting)
         self._awaited = lambda: Awaited(f"variables of `{plan.name}`", self._owner)
 
     def run(self, feeds: Sequence[object], sizes: Mapping[str, int]) -> list[object]:
-        """Takes this task's steps, and stacks their results."""
-        first, last = self.part.blocks
+        """Takes steps of this task until there are no more, and stacks the results of those that were used."""
         named = self.plan.sizes_for(self.part, sizes, self._dim_feeds) if self._dim_feeds else {}
         rows: list[Sequence[object]] = []
-        self._messages.send(self._owner, self._handed, (_NONE, 0), self._nothing())
-        for number in range(last - first):
-            _, (version,), variables = self._messages.receive(self._owner, self._variables, self._awaited)
-            outputs = self._function(*self._block(feeds, number), *variables, **named)
+        used: list[bool] = []
+        self._messages.send(self._owner, self._handed, (), self._nothing())
+        while True:
+            source, message = self._messages.arrival(self._owner, self._awaited)
+            is_last = wire.head_of(message).kind == DONE
+            codec = _LAST if is_last else self._variables
+            (step, was_used), variables = self._messages.values(message, source, codec, self._awaited)
+            if rows:
+                used.append(bool(was_used))
+            if is_last:
+                break
+            outputs = self._function(*self._block(feeds, step), *variables, **named)
             values = [outputs] if self._unnamed else list(cast("Sequence[object]", outputs))
-            handed = self._handed.values_of(values[self._results :])
-            self._messages.send(self._owner, self._handed, (first + number, version), handed)
+            self._messages.send(self._owner, self._handed, (), self._handed.values_of(values[self._results :]))
             rows.append(values[: self._results])
         self._messages.finish()
-        return [np.stack([np.asarray(value) for value in column]) for column in zip(*rows, strict=True)]
+        return [np.stack([np.asarray(value) for value in column])[used] for column in zip(*rows, strict=True)]
 
     def _block(self, feeds: Sequence[object], number: int) -> list[object]:
         """What one step is fed: its block of what is cut, and all of the rest."""
@@ -140,9 +152,10 @@ class OwnerPart(Part):
         kinds = {each.name: Member(each.dtype, len(each.shape)) for each in inner.manifest.state}
         if any(name not in kinds for name in update.variables):
             raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0906")
+        self._update = update
         self._function, self._state, self._names = inner.entries[update.entry].function, inner.state, update.variables
-        self._variables = Codec(1, [kinds[name] for name in update.variables])
-        self._handed = Codec(2, [Member(each.dtype, len(each.shape)) for each in own.parameters])
+        self._variables = Codec(2, [kinds[name] for name in update.variables])
+        self._handed = Codec(0, [Member(each.dtype, len(each.shape)) for each in own.parameters])
         self._messages = _Messages(plan, edges, waiting)
         self._ranks = topology.ranks_of(plan.split.replicated_over)
         self._location = plan.entry.location
@@ -151,37 +164,61 @@ class OwnerPart(Part):
         """The order that the next call is to have, by tasks."""
 
     def run(self, feeds: Sequence[object], sizes: Mapping[str, int]) -> list[object]:
-        """Updates state by all steps of the call."""
-        left = {rank: self.plan.steps_of(rank) for rank in self._ranks}
-        replayed, self.replayed = self._checked(left), None
-        version, order = 0, list[int]()
-        self.updates.order = order
-        for number in range(sum(left.values()) + len(left)):
-            source = None if replayed is None else self._ranks[replayed[number]]
-            rank, (block, read), handed = self._messages.receive(
-                source, self._handed, lambda left=left: self._missing(left)
-            )
-            order.append(self._ranks.index(rank))
-            if block != _NONE:
-                self._function(*handed)
-                self.updates.staleness[version - read] += 1
-                version += 1
-                left[rank] -= 1
-            if left[rank]:
-                self._messages.send(rank, self._variables, (version,), self._current())
+        """Updates state by the steps of the call."""
+        turns, order, log = self._turns(), self._replayed(), self.updates
+        log.order = []
+        in_time: dict[int, list[object]] = {}
+        while not turns.is_over:
+            source = None if order is None else self._ranks[order[len(log.order)]]
+
+            def awaited() -> Awaited:
+                return Awaited(f"a step of `{self.plan.name}` ({self._location})", self._ranks[min(turns.busy)])
+
+            rank, message = self._messages.arrival(source, awaited)
+            task = self._ranks.index(rank)
+            in_time[task] = self._messages.values(message, rank, self._handed, awaited)[1]
+            log.order.append(task)
+            turn = turns.arrived(task)
+            if turn.updates:
+                self._function(*self._together([in_time[each] for each in turn.updates]))
+            log.dropped += turn.is_late
+            for each in turn.answers:
+                self._answer(turns, each, is_late=turn.is_late)
+        log.staleness.update(turns.staleness)
         self._messages.finish()
         return []
 
-    def _checked(self, left: Mapping[int, int]) -> list[int] | None:
+    def _answer(self, turns: Turns, task: int, *, is_late: bool) -> None:
+        numbers, rank = (turns.step(task), int(not is_late)), self._ranks[task]
+        if task in turns.busy:
+            self._messages.send(rank, self._variables, numbers, self._current())
+        else:
+            self._messages.send(rank, _LAST, numbers, (), is_last=True)
+
+    def _turns(self) -> Turns:
+        steps, update = [self.plan.steps_of(rank) for rank in self._ranks], self._update
+        if not update.backups:
+            return OwnPace(steps, update.bound)
+        if len({*steps}) > 1 or len(steps) <= update.backups:
+            text = f"`{self.plan.name}` is cut into {sum(steps)} blocks, with {update.backups} of its tasks as backups"
+            raise RunError(f"{text}: {len(steps)} tasks cannot share that out", code="E0901")
+        return FirstFew(len(steps), steps[0], len(steps) - update.backups)
+
+    def _together(self, handed: Sequence[Sequence[object]]) -> Sequence[object]:
+        """What several steps hand over, as one update is fed it."""
+        if not self._update.handed:
+            return handed[0]
+        return [
+            together(how, values) for how, values in zip(self._update.handed, zip(*handed, strict=True), strict=True)
+        ]
+
+    def _replayed(self) -> list[int] | None:
         """The order that was asked for, if it is one of this call."""
-        asked = self.replayed
-        if asked is None:
-            return None
-        events = {number: left[rank] + 1 for number, rank in enumerate(self._ranks)}
-        if Counter(asked) != Counter(events):
-            self.replayed = None
+        asked, self.replayed = self.replayed, None
+        if asked is not None and not is_possible(self._turns(), asked):
             text = f"the recorded order is not one of this call of `{self.plan.name}`"
-            raise RunError(f"{text}: it has {sum(events.values())} events of {len(events)} tasks", code="E0901")
+            remedy = "the tasks, blocks and mode have to be those that it was recorded with"
+            raise RunError(f"{text}\n  {remedy}", code="E0901")
         return asked
 
     def _current(self) -> list[Value]:
@@ -192,6 +229,13 @@ class OwnerPart(Part):
             for name, member in zip(self._names, self._variables.members, strict=True)
         ]
 
-    def _missing(self, left: Mapping[int, int]) -> Awaited:
-        rank = next((rank for rank, count in left.items() if count), -1)
-        return Awaited(f"a step of `{self.plan.name}` ({self._location})", rank)
+
+def together(how: str, values: Sequence[object]) -> object:
+    """What tasks hand over in one step: the same from all, or a sum or mean in the order of tasks."""
+    first, *others = values
+    if how == FIRST:
+        return first
+    total = np.array(first)
+    for value in others:
+        total = total + np.asarray(value)
+    return total / total.dtype.type(len(values)) if how == MEAN else total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from textwrap import dedent
 
 import numpy as np
@@ -83,6 +84,20 @@ def test_parts_of_entries_are_cut_out_of_what_the_author_wrote() -> None:
 def test_what_cannot_be_two_is_refused(body: str, message: str) -> None:
     with pytest.raises(CompileError, match=message):
         apart(f"dfg 1\nparam w: f64 = 1\nentry train[B](x: f64[B], rate: f64) -> (y: f64) {{\n  {body}\n}}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("-> (y: f64[B]) {\n  w -= grad(mean(w * x), w)\n  return w * x", "has a row for each example"),
+        ("-> (y: f64) {\n  let h = w * x\n  w -= grad(mean(h), w) + h[0]\n  return mean(h)", "one gradient for all"),
+    ],
+)
+def test_backups_want_what_can_be_added_up(text: str, message: str) -> None:
+    backup = replace(STATEMENT, mode="backup", backups=1)
+    source = SourceFile("model.dfg", f"dfg 1\nparam w: f64 = 1\nentry train[B](x: f64[B]) {text}\n}}\n")
+    with pytest.raises(CompileError, match=message):
+        take_apart(build(source), [backup])
 
 
 def test_a_whole_number_that_is_no_row_is_refused() -> None:
