@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dfc.ir.dims import Symbol, dim
-from dfc.ir.dtypes import F32
+from dfc.ir.dtypes import F32, I64
 from dfc.ir.graph import Block, Node
 from dfc.ir.types import TensorType
 from dfc.ops import registry, table
@@ -93,6 +93,15 @@ def test_without_a_rule_a_node_takes_the_time_of_its_memory(bare: tuple[Builder,
     values = (*node.operands, node.result)
     moved = sum(4 * np.prod([5 if size.symbols() else size.constant for size in v.tensor.shape]) for v in values)
     assert cost_of(node, lambda size: size.evaluate({B: 5})) == Cost(bytes=moved)
+
+
+def test_what_picks_elements_takes_the_time_of_what_it_picks() -> None:
+    builder = Builder(Block())
+    whole = builder.apply("broadcast", builder.constant(np.float32(2), F32), attributes=_shape((10**6, 8)))
+    ids = builder.constant(np.array([5, 0, 7], np.int64), I64)
+    node = builder.apply("gather", whole, ids, attributes=AxisAttributes(0)).node
+    assert node is not None
+    assert cost_of(node, lambda size: size.evaluate({})) == Cost(bytes=3 * 8 + 2 * 4 * 3 * 8)
 
 
 def test_without_a_rule_rows_become_dense_but_where_zeros_stay_zeros(bare: tuple[Builder, Node]) -> None:
