@@ -38,7 +38,10 @@ from dfc_runtime.names import did_you_mean
 
 if TYPE_CHECKING:
     from dfc.distribute.place.cost import Costs
+    from dfc.distribute.simulate import StepPrediction
+    from dfc.driver.many_ranks import DistributedProgram
     from dfc.driver.placement_report import Report
+    from dfc.driver.scaling import Scenario
     from dfc.ir.dims import Symbol
 
 __all__ = [
@@ -50,6 +53,7 @@ __all__ = [
     "graph",
     "pass_names",
     "place",
+    "scale",
     "show",
     "show_after",
     "show_roles",
@@ -220,17 +224,41 @@ def place(
 ) -> tuple[Report, tuple[Diagnostic, ...]]:
     """Where a program would be placed, and why; `only` is a glob for the names to report, `sizes` are those of
     dimensions by name."""
-    from dfc.driver import many_ranks as cluster
     from dfc.driver import placement_report
+
+    distributed, diagnostics = _distributed(source, options, deploy, profile, sizes)
+    return placement_report.report(distributed, only, plans_memory=plans_memory), diagnostics
+
+
+def scale(
+    source: SourceFile,
+    options: CompileOptions,
+    deploy: SourceFile,
+    scenarios: Sequence[Scenario],
+    profile: str | os.PathLike[str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> tuple[list[StepPrediction], tuple[Diagnostic, ...]]:
+    """What a step of each replicated entry would take on other numbers of ranks."""
+    from dfc.driver import scaling
+
+    distributed, diagnostics = _distributed(source, options, deploy, profile, sizes)
+    return scaling.predictions(distributed, scenarios), diagnostics
+
+
+def _distributed(
+    source: SourceFile,
+    options: CompileOptions,
+    deploy: SourceFile,
+    profile: str | os.PathLike[str] | None,
+    sizes: Mapping[str, int] | None,
+) -> tuple[DistributedProgram, tuple[Diagnostic, ...]]:
+    from dfc.driver import many_ranks as cluster
 
     built, diagnostics = _built(source, options)
     built = cluster.separated(built, deploy)[0]
     optimised = pipeline.optimise(built, options)
     distributed = cluster.distribute(built, optimised, deploy, _costs(optimised, profile, sizes))
-    return placement_report.report(distributed, only, plans_memory=plans_memory), (
-        *diagnostics,
-        *distributed.diagnostics,
-    )
+    return distributed, (*diagnostics, *distributed.diagnostics)
 
 
 def _costs(

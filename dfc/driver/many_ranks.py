@@ -46,7 +46,7 @@ from dfc_runtime.devices import NOTE as DEVICE_NOTE
 class DistributedProgram:
     """A program that was placed and partitioned. `whole` is the graph as the passes left it, `replicated` what was cut
     into blocks, `apart` what was taken apart, by entry; `resolution`: lines behind the placement; `devices`: what is
-    where in roles of several."""
+    where in roles of several; `known`: the costs that it was placed by."""
 
     deployment: Deployment
     resolution: Resolution
@@ -58,6 +58,7 @@ class DistributedProgram:
     parts: RankGraphs
     devices: Mapping[RankRole, OnDevices]
     diagnostics: tuple[Diagnostic, ...]
+    known: Costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,7 @@ class ManyRanks:
             parts,
             devices,
             remarks,
+            form.known,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dfc.cli import placement
+from dfc.cli import placement, simulation
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings, sizes
 from dfc.driver import api
@@ -18,6 +18,13 @@ from dfc.ir.options import CompileOptions
 @click.option("--only", metavar="GLOB", help="List only the names that match, such as 'train/**'.")
 @click.option("--size", "size_pairs", multiple=True, metavar="NAME=N", help="How large a dimension is; else 64.")
 @click.option("--memory", is_flag=True, help="Plan memory, too: what it saves that values are received late.")
+@click.option(
+    "--simulate",
+    "simulate",
+    multiple=True,
+    metavar="ranks=N[,network=FILE]",
+    help="Predict a step of replicated entries on N ranks instead; several times for several N.",
+)
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
@@ -27,6 +34,7 @@ def command(
     only: str | None,
     size_pairs: tuple[str, ...],
     memory: bool,
+    simulate: tuple[str, ...],
     pairs: tuple[str, ...],
     form: str,
 ) -> int:
@@ -34,6 +42,12 @@ def command(
     lines behind that, and when it would be done elsewhere; for every entry the simulated run beside a lower bound."""
     options = CompileOptions(settings=tuple(settings(pairs).items()))
     source, deployment, dims = source_of(file), api.read(deploy), sizes(size_pairs)
+    if simulate:
+        asked = simulation.scenarios(simulate)
+        predictions, diagnostics = api.scale(source, options, deployment, asked, profile, dims)
+        print_warnings(diagnostics)
+        click.echo(simulation.as_json(predictions) if form == "json" else simulation.as_text(predictions, asked))
+        return 0
     report, diagnostics = api.place(source, options, deployment, profile, only, plans_memory=memory, sizes=dims)
     print_warnings(diagnostics)
     if only is not None and not report.state and not any(entry.rows for entry in report.entries):

@@ -25,6 +25,7 @@ from dfc.ops.rules.op_rules import DEFAULTS, OpRules
 NETWORK = "@network"
 COMBINATIONS = ("sum", "max", "min", "and", "or", "concat")
 """How blocks are combined: sums along a fixed binary tree, or all of them one behind the other along axis 0."""
+JOINED = COMBINATIONS[-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,3 +183,67 @@ def test_a_profile_is_for_placement(dfc: Command) -> None:
     ended = dfc("compile", "two.dfg", "--profile", "p.json")
     assert ended.code == 2
     assert "--deploy" in ended.message
+
+
+REPLICATED = """dfg 1
+
+param w: f32[40] = 0
+
+entry train[B](x: f32[B, 40]) -> (loss: f32) {
+  let loss = mean(square(x @ w - 1))
+  w -= 0.1 * grad(loss, w)
+  return loss
+}
+"""
+BLOCKS = """deploy 1 for "m.dfg"
+
+job worker tasks 2
+
+replicate train over worker with mode = "sync", split = "B", blocks = 8
+"""
+NETWORK = '{"format": "dfc network 1", "latency": 1e-3, "message": 1e-5, "bandwidth": 1e9}'
+
+
+@pytest.fixture
+def replicated(tmp_path: Path) -> list[str]:
+    for name, text in (("m.dfg", REPLICATED), ("m.deploy", BLOCKS), ("net.json", NETWORK)):
+        (tmp_path / name).write_text(text)
+    return ["place", str(tmp_path / "m.dfg"), "--deploy", str(tmp_path / "m.deploy")]
+
+
+def test_a_step_is_predicted_for_other_numbers_of_ranks(replicated: list[str], tmp_path: Path, dfc: Command) -> None:
+    asked = ["--simulate", f"ranks=2,network={tmp_path / 'net.json'}", "--simulate", "ranks=64"]
+    lines = dfc(*replicated, *asked).out.splitlines()
+    assert lines[0] == f"entry train: a step, predicted; network: {tmp_path / 'net.json'}"
+    assert [line.split()[:2] for line in lines[1:4]] == [["ranks", "blocks"], ["2", "8"], ["64", "64"]]
+    assert lines[3].endswith("the processor of rank 0 with messages")
+    assert [line.split()[0] for line in lines[5:9]] == ["sums", "name", "train/grad", "train/loss"]
+    data = json.loads(dfc(*replicated, *asked, "--format", "json").out)["predictions"]
+    assert [each["ranks"] for each in data] == [2, 64]
+    assert 3e-3 < data[0]["seconds"] < 4e-3  # a call, a sum and an answer: each at least the latency
+    assert data[1]["bottleneck"] == "the processor of rank 0 with messages"
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ("ranks=many", "--simulate takes ranks=N or ranks=N,network=FILE, not 'ranks=many'"),
+        ("4", "--simulate takes ranks=N or ranks=N,network=FILE, not '4'"),
+        ("ranks=4,net=x", "not 'ranks=4,net=x'"),
+        ("ranks=0", "ranks=0 is no number of ranks from 1 to 100,000"),
+        ("ranks=4,network=absent.json", "absent.json"),
+    ],
+)
+def test_what_cannot_be_simulated_is_said_in_one_line(
+    replicated: list[str], asked: str, complaint: str, dfc: Command
+) -> None:
+    ended = dfc(*replicated, "--simulate", asked)
+    assert ended.code != 0
+    assert complaint in ended.message
+    assert ended.out == ""
+
+
+def test_a_file_that_describes_no_network_is_refused(replicated: list[str], tmp_path: Path, dfc: Command) -> None:
+    (tmp_path / "net.json").write_text('{"format": "dfc network 1", "latency": 1}')
+    ended = dfc(*replicated, "--simulate", f"ranks=4,network={tmp_path / 'net.json'}")
+    assert "net.json is no description of a network: it has no 'bandwidth'" in ended.message

@@ -1,0 +1,225 @@
+"""A step of one replicated entry, from the call at rank 0 to its return: the nodes in program order, on all ranks.
+
+Before: a placed entry whose loop over blocks counts those of one task. After: when each rank is done, and what was busy
+for how long. With more ranks than blocks each rank has one block of the same size, so that the batch grows with the
+ranks; with fewer, ranks share the blocks.
+
+A call is one message from rank 0 to each of the others, its feeds behind it, and one answer from each; each rank is
+asked for its part. Of several ranks each asks its host to contribute to a sum, to wait for one, to send and to receive.
+A value that another site needs is one message from each task that has it to each one that needs it. What is inside of a
+region is part of its node, but for sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from dfc.deferred.dataclasses import dataclass
+from dfc.distribute.deployment.model import TaskSite
+from dfc.distribute.place.cost import Costs, nodes_inside
+from dfc.distribute.place.model import Decision
+from dfc.distribute.replicate.model import Replication
+from dfc.distribute.simulate.clocks import Clocks, Ranks
+from dfc.distribute.simulate.network import Network
+from dfc.distribute.simulate.sums import Sum
+from dfc.ir import walk
+from dfc.ir.attributes import Attributes
+from dfc.ir.graph import Entry, Node, Value
+from dfc.ir.types import TensorType
+from dfc.ops.effects.communication import JOINED, CombinedAttributes, ContributeAttributes
+
+COMPUTING = "computing"
+RESOURCES = ("the processor of rank {} with messages", "the link out of rank {}", "the link into rank {}")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The tasks of a job are ranks from `first` on."""
+
+    first: int
+    tasks: int
+
+    def ranks(self, task: int | None) -> Ranks:
+        """Of one task, or of all."""
+        if task is None:
+            return np.arange(self.first, self.first + self.tasks)
+        return np.array([self.first + task])
+
+
+@dataclass(frozen=True, slots=True)
+class StepPrediction:
+    """`seconds` until the call returns; `computing` those of the mean rank of the replicated job. `busy` has the most
+    that any rank is busy with, by the name of the resource; bytes are those that one rank sends, or receives. `sums`
+    have the key, the bytes, and who adds."""
+
+    entry: str
+    ranks: int
+    blocks: int
+    seconds: float
+    computing: float
+    busy: Mapping[str, float]
+    most_sent: float
+    most_received: float
+    mean_sent: float
+    sums: Sequence[tuple[str, int, str]]
+
+    @property
+    def bottleneck(self) -> tuple[str, float]:
+        """What is busy for longest, and for which share of the step."""
+        name = max(self.busy, key=lambda each: self.busy[each])
+        return name, self.busy[name] / self.seconds if self.seconds else 0.0
+
+
+def simulated(
+    entry: Entry,
+    decisions: Sequence[Decision],
+    replication: Replication,
+    jobs: Mapping[str, Job],
+    costs: Costs,
+    network: Network,
+) -> StepPrediction:
+    """The prediction for one call; `jobs` may have other numbers of tasks than those the entry was placed for."""
+    return _Step(entry, replication, jobs, costs, network).run(decisions)
+
+
+class _Step:
+    def __init__(
+        self, entry: Entry, replication: Replication, jobs: Mapping[str, Job], costs: Costs, network: Network
+    ) -> None:
+        self._entry, self._replication, self._jobs = entry, replication, jobs
+        self._job = jobs[replication.job]
+        self._blocks = max(replication.blocks, self._job.tasks)
+        own = costs.of_entry(entry.name)
+        each = -(-self._blocks // self._job.tasks)
+        self._costs = Costs({**own.sizes, replication.count: each}, own.measured, own.own, own.blocks)
+        self._clocks = Clocks(sum(job.tasks for job in jobs.values()), network)
+        self._sites: dict[Value, TaskSite] = {}
+        self._moved: set[tuple[Value, TaskSite]] = set()
+        self._sums: dict[str, Sum] = {}
+        self._held = 0.0
+
+    def run(self, decisions: Sequence[Decision]) -> StepPrediction:
+        sites = sorted({each.site for each in decisions if each.node is not None})
+        taking_part = np.unique(np.concatenate([np.array([0]), *(self._ranks(site) for site in sites)]))
+        self._call(taking_part)
+        for each in decisions:
+            if each.node is not None:
+                self._node(each.node, each.site)
+        return self._prediction(self._answer(taking_part))
+
+    def _ranks(self, site: TaskSite) -> Ranks:
+        return self._jobs[site.job].ranks(site.task)
+
+    def _call(self, ranks: Ranks) -> None:
+        """Rank 0 sends the call to one rank after the other, each with its feeds."""
+        clocks, others = self._clocks, ranks[ranks != 0]
+        sizes = [self._costs.bytes_of(value) for value in self._entry.block.parameters if not value.is_token]
+        arrays = [size for size, value in zip(sizes, self._feeds(), strict=True) if value.tensor.shape]
+        for rank in others:
+            one = np.array([rank])
+            clocks.handle(np.array([0]), 1 + len(arrays))
+            left = clocks.send(np.array([0]), 1, float(sum(arrays)))
+            there = clocks.arrive(one, 1, float(sum(arrays)), left, float(clocks.now[0]))
+            clocks.wait(one, there)
+            clocks.handle(one, 1 + len(arrays))
+        clocks.ask(ranks)
+
+    def _feeds(self) -> list[Value]:
+        return [value for value in self._entry.block.parameters if not value.is_token]
+
+    def _node(self, node: Node, site: TaskSite) -> None:
+        ranks = self._ranks(site)
+        for value in walk.inputs(node):
+            self._fetch(value, site)
+        waits = list(_keys(node, CombinedAttributes))
+        if not waits:
+            self._clocks.compute(ranks, self._costs.seconds(node))
+        for key in _keys(node, ContributeAttributes):  # all of them before anything is waited for
+            self._contribute(key)
+        for each in self._sums.values() if waits else ():
+            each.finish(self._clocks)
+        for key in waits:
+            if self._job.tasks > 1:
+                self._clocks.ask(ranks)
+            self._sum(key).wait(self._clocks)
+        self._sites.update(dict.fromkeys(node.results, site))
+
+    def _contribute(self, key: str) -> None:
+        if key not in self._sums:
+            if self._job.tasks > 1:
+                self._clocks.ask(self._job.ranks(None))
+            self._held = self._sum(key).contribute(self._clocks, self._held)
+
+    def _sum(self, key: str) -> Sum:
+        known = self._sums.get(key)
+        if known is None:
+            combination = next(each for each in self._replication.combinations if each.key == key)
+            type_ = combination.type
+            item = type_.machine.numpy.itemsize
+            elements = self._costs.bytes_of_type(type_) // item
+            ranks, number = self._job.ranks(None), len(self._sums)
+            joined = combination.how == JOINED
+            elements = -(-elements // len(ranks)) if joined else elements
+            first = number % self._job.tasks
+            known = self._sums[key] = Sum(key, elements, item, self._blocks, ranks, first, is_joined=joined)
+        return known
+
+    def _fetch(self, value: Value, site: TaskSite) -> None:
+        """A value of another site comes over the network, once."""
+        source = self._sites.get(value)
+        if source is None or source == site or (value, site) in self._moved or not isinstance(value.type, TensorType):
+            return
+        self._moved.add((value, site))
+        senders, receivers, clocks = self._ranks(source), self._ranks(site), self._clocks
+        receivers = np.setdiff1d(receivers, senders)
+        if source.job == site.job and source.task is None:
+            return  # a task of the job has it itself
+        size, first = float(self._costs.bytes_of(value)), float(clocks.now[senders].min())
+        clocks.ask(senders)
+        clocks.handle(senders, len(receivers))
+        left = clocks.send(senders, len(receivers), size)
+        clocks.wait(receivers, clocks.arrive(receivers, len(senders), size, float(left.max()), first))
+        clocks.ask(receivers)
+        clocks.handle(receivers, len(senders))
+
+    def _answer(self, ranks: Ranks) -> float:
+        """Each rank sends rank 0 one message when it is done, with its parts of what is cut."""
+        clocks, others, zero = self._clocks, ranks[ranks != 0], np.array([0])
+        if len(others):
+            clocks.handle(others, 1)
+            names = zip(self._entry.result_names, self._entry.block.outputs, strict=False)
+            size = float(sum(self._costs.bytes_of(v) for name, v in names if name in self._replication.results))
+            first = float(clocks.now[others].min())
+            left = clocks.send(others, 1, size)
+            clocks.wait(zero, clocks.arrive(zero, len(others), size, float(left.max()), first))
+            clocks.handle(zero, len(others))
+        return float(clocks.now[0])
+
+    def _prediction(self, seconds: float) -> StepPrediction:
+        clocks, workers = self._clocks, self._job.ranks(None)
+        slowest = int(np.argmax(clocks.computing))
+        busy = {f"rank {slowest}, computing": float(clocks.computing[slowest])}
+        for name, times in zip(RESOURCES, (clocks.messaging, clocks.sending, clocks.receiving), strict=True):
+            busy[name.format(int(np.argmax(times)))] = float(times.max())
+        return StepPrediction(
+            self._entry.name,
+            len(clocks.now),
+            self._blocks,
+            seconds,
+            float(clocks.computing[workers].mean()),
+            busy,
+            float(clocks.bytes_out.max()),
+            float(clocks.bytes_in.max()),
+            float(clocks.bytes_out.mean()),
+            [(each.key, each.size, each.how) for each in self._sums.values()],
+        )
+
+
+def _keys(node: Node, kind: type[Attributes]) -> Iterator[str]:
+    """Of what a node, or something inside of it, contributes or waits for."""
+    for each in nodes_inside(node):
+        attributes = each.attributes
+        if isinstance(attributes, kind) and isinstance(attributes, ContributeAttributes | CombinedAttributes):
+            yield attributes.key

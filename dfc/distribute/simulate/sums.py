@@ -1,0 +1,95 @@
+"""The messages of one sum over the blocks of a batch, for any number of ranks, by the plan that the run side carries
+out (`dfc_runtime.distributed.reduce.reduction_plan`).
+
+Before: when each rank has summed its own blocks. After: when each rank has the whole sum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dfc.distribute.place.cost import MEMORY_RATE
+from dfc.distribute.simulate.clocks import Clocks, Ranks
+from dfc_runtime.distributed.reduce.exchange import FULL_BYTES
+from dfc_runtime.distributed.reduce.reduction_plan import make_plan
+
+EXCHANGED, IN_CHUNKS, AT_ONE_RANK = "everybody adds all", "in chunks, by all", "by one rank"
+
+
+class Sum:
+    """One sum: contributed, finished by those who add, then waited for. `how` says who adds. What `is_joined` is not
+    added: everybody gets the parts of all, of so many elements each."""
+
+    def __init__(
+        self,
+        key: str,
+        elements: int,
+        item_size: int,
+        blocks: int,
+        ranks: Ranks,
+        first_owner: int,
+        *,
+        is_joined: bool = False,
+    ) -> None:
+        self.key, self.size, self._ranks = key, elements * item_size, ranks
+        plan = make_plan(blocks, len(ranks), elements, item_size, first_owner)
+        self._roots = 1 if is_joined else max(len(each) for each in plan.roots)
+        self._owners = ranks[sorted(set(plan.owner_of))]
+        self._others = len(ranks) - 1
+        self.how = EXCHANGED if plan.is_small or is_joined else IN_CHUNKS if len(self._owners) > 1 else AT_ONE_RANK
+        self._senders = ranks if self.how != AT_ONE_RANK else np.setdiff1d(ranks, self._owners)
+        self._chunks = len(plan.chunks) // len(self._owners)
+        self._chunk = self.size / len(plan.chunks)
+        self._messages, self._is_finished = 0, False
+        self._left = self._there = np.zeros(len(ranks))
+        self._begin = 0.0
+
+    def contribute(self, clocks: Clocks, held: float) -> float:
+        """Sends what each rank has. A small part goes with those that were contributed before, `held` bytes, where all
+        of it fits into one message; how many bytes that message has now."""
+        self._begin = float(clocks.now[self._ranks].min())
+        if not self._others or not self.size:
+            self._there, self._is_finished = clocks.now[self._ranks].copy(), True
+            return held
+        if self.how != EXCHANGED:
+            messages = self._chunks * self._roots * self._to_each
+            clocks.handle(self._senders, messages)
+            self._left = clocks.send(self._senders, messages, self._chunk)
+            return held
+        size = self._roots * self.size
+        joins = held > 0 and held + size <= FULL_BYTES
+        self._messages = 0 if joins else self._others
+        clocks.handle(self._ranks, self._messages)
+        left = clocks.send(self._ranks, self._others, size)
+        self._there = clocks.arrive(self._ranks, self._others, size, float(left.max()), self._begin)
+        self._is_finished = True
+        return held + size if joins else size
+
+    @property
+    def _to_each(self) -> int:
+        """How many owners a sender has messages for; itself is none."""
+        return 1 if self.how == AT_ONE_RANK else self._others
+
+    def finish(self, clocks: Clocks) -> None:
+        """The owners of chunks, who have come to wait, add the parts of all and send the sums to everybody."""
+        if self._is_finished:
+            return
+        self._is_finished = True
+        arriving = self._chunks * self._roots * self._others
+        there = clocks.arrive(self._owners, arriving, self._chunk, float(self._left.max()), self._begin)
+        clocks.wait(self._owners, there)
+        clocks.handle(self._owners, arriving)
+        clocks.compute(self._owners, 2 * arriving * self._chunk / MEMORY_RATE)
+        clocks.handle(self._owners, self._chunks * self._others)
+        first = float(clocks.now[self._owners].min())
+        gone = clocks.send(self._owners, self._chunks * self._others, self._chunk)
+        self._messages = self._chunks * self._to_each
+        done = clocks.arrive(self._senders, self._messages, self._chunk, float(gone.max()), first)
+        self._there = np.full(len(self._ranks), float(gone.max()))
+        self._there[np.isin(self._ranks, self._senders)] = done
+
+    def wait(self, clocks: Clocks) -> None:
+        """Each rank goes on when it has the sum, and has taken its messages."""
+        self.finish(clocks)
+        clocks.wait(self._ranks, self._there)
+        clocks.handle(self._ranks if self.how == EXCHANGED else self._senders, self._messages)
