@@ -128,11 +128,11 @@ def main(count: int, seed: int) -> int:
     findings = struck = job = 0
     with tempfile.TemporaryDirectory() as name:
         folder = runs.prepared(Path(name) / "program")
-        whole = {
-            ranks: runs.train(folder, Path(name), 1, f"whole-{ranks}", steps=steps) for ranks, steps in STEPS.items()
-        }
+        whole: dict[int, str] = {}
         while struck < count and not findings:
             ranks = 2 + job % 2
+            if ranks not in whole:
+                whole[ranks] = runs.train(folder, Path(name), 1, f"whole-{ranks}", steps=STEPS[ranks])
             scratch = Path(name) / f"job-{job}"
             scratch.mkdir()
             attacks = [drawn(chance, ranks) for _ in range(min(PER_JOB, count - struck))]

@@ -14,7 +14,7 @@ from tests.support.mpi import ROOT, run_ranks
 def digest(module):
     random = np.random.default_rng(0)
     parts = []
-    for _ in range(20):
+    for _ in range(6):
         center = random.integers(0, 2000, 4000).astype(np.int32)
         parts.append(module.train(center, center ^ 1, 0.5).loss.tobytes())
     parts += [module.state[name].tobytes() for name in ("table", "output", "bias")]

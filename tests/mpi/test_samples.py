@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.timeout(120)]
 SAMPLES = ROOT / "samples"
 DATA = SAMPLES / "data" / "digits.npz"
 FEEDS = ("--feed", f"images={DATA}:train_images", "--feed", f"labels={DATA}:train_labels", "--feed", "rate=0.3")
+BATCH = 160
 WAYS = [("digits", 1, 1), ("digits", 2, 2), ("digits", 4, 4), ("digits_server", 3, 2), ("digits_server", 2, 1)]
 
 
@@ -38,37 +40,48 @@ def run(folder: Path, name: str, ranks: int, workers: int, *words: object) -> su
     return forked_command("run", *first, *words, folder=folder, environment=environment, timeout=60)
 
 
-def trained(folder: Path, name: str, ranks: int, workers: int) -> str:
-    """The hash of the weights after some steps."""
+@dataclass(frozen=True)
+class Epoch:
+    """The hash of the weights after it, and what it is said to have come to."""
+
+    weights: str
+    steps: int
+    results: dict[str, float]
+    examples: int
+    over: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def epochs(tmp_path_factory: pytest.TempPathFactory) -> list[Epoch]:
+    """An epoch in each of the ways."""
+    folder = tmp_path_factory.mktemp("ways")
+    return [trained(folder, *way) for way in few(WAYS, 3)]
+
+
+def trained(folder: Path, name: str, ranks: int, workers: int) -> Epoch:
     saved = folder / f"{name}-{ranks}"
-    done = run(folder, name, ranks, workers, "--batch", 32, "--steps", 12, "--state", saved)
+    done = run(folder, name, ranks, workers, "--batch", BATCH, "--last", "drop", "--json", "--state", saved)
     assert (done.returncode, done.stderr) == (0, new(saved))
     (file,) = saved.glob("step-*/task-*.safetensors")
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-def told(folder: Path, name: str, ranks: int, workers: int) -> tuple[int, dict[str, float], int, dict[str, str]]:
-    """What an epoch is said to have come to."""
-    done = run(folder, name, ranks, workers, "--batch", 160, "--last", "drop", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
-    return found["steps"], found["results"], found["examples"], found["over"]
+    weights = hashlib.sha256(file.read_bytes()).hexdigest()
+    return Epoch(weights, found["steps"], found["results"], found["examples"], found["over"])
 
 
-def test_every_way_ends_with_the_same_weights(tmp_path: Path) -> None:
-    assert len({trained(tmp_path, *way) for way in few(WAYS, 3)}) == 1
+def test_every_way_ends_with_the_same_weights(epochs: list[Epoch]) -> None:
+    assert len(epochs) >= 3
+    assert len({each.weights for each in epochs}) == 1
 
 
-def test_every_way_tells_the_same_means_of_an_epoch(tmp_path: Path) -> None:
-    first, *others = [told(tmp_path, *way) for way in (WAYS[0], WAYS[1], WAYS[3])]
-    assert others == [first] * 2
-    steps, results, examples, over = first
-    assert (steps, examples, over) == (8, 1280, {"loss": "mean", "accuracy": "mean"})
+def test_every_way_tells_the_same_means_of_an_epoch(epochs: list[Epoch], tmp_path: Path) -> None:
+    first, *others = epochs
+    assert others == [first] * len(others)
+    assert (first.steps, first.examples, first.over) == (8, 1280, {"loss": "mean", "accuracy": "mean"})
     api.compile(SAMPLES / "digits.dfg").save(tmp_path / "alone.bundle")
     alone = dfc_runtime.load(tmp_path / "alone.bundle")
     with np.load(DATA) as data:
         images, labels = data["train_images"], data["train_labels"]
-    parts = [slice(at, at + 160) for at in range(0, 1280, 160)]
+    parts = [slice(at, at + BATCH) for at in range(0, 1280, BATCH)]
     batches = [alone.train(images[part], labels[part], 0.3) for part in parts]
-    assert results["loss"] == pytest.approx(np.mean([each.loss for each in batches]), rel=1e-4)
-    assert results["accuracy"] == pytest.approx(np.mean([each.accuracy for each in batches]), abs=1 / 1280)
+    assert first.results["loss"] == pytest.approx(np.mean([each.loss for each in batches]), rel=1e-4)
+    assert first.results["accuracy"] == pytest.approx(np.mean([each.accuracy for each in batches]), abs=1 / 1280)
