@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,9 +101,9 @@ def finding(attack: Attack | None, code: int, err: str, saved: Path, steps: int)
     return "" if attack is not None and code in expected else f"code {code}: {err}"
 
 
-def attacked(folder: Path, scratch: Path, ranks: int, attacks: list[Attack]) -> tuple[int, str]:
+def attacked(folder: Path, scratch: Path, ranks: int, steps: int, attacks: list[Attack]) -> tuple[int, str]:
     """One run under these attacks, one a command: how many struck, and what was found."""
-    steps, saved, struck = STEPS[ranks], scratch / "saved", 0
+    saved, struck = scratch / "saved", 0
     words = ["train", *runs.FEEDS, "--steps", steps, "--state", saved, "--save-every", steps // 20]
     words += ["-n", ranks, "--job", f"worker={ranks}"]
     for attack in [*attacks, None]:  # what is done already is said to be, and not done again
@@ -122,7 +123,8 @@ def attacked(folder: Path, scratch: Path, ranks: int, attacks: list[Attack]) -> 
     return struck, ""
 
 
-def main(count: int, seed: int) -> int:
+def main(count: int, seed: int, steps: Mapping[int, int] = STEPS) -> int:
+    """1 if anything was found; `steps` for each number of ranks."""
     print(f"seed {seed}", flush=True)
     chance = random.Random(seed)
     findings = struck = job = 0
@@ -132,11 +134,11 @@ def main(count: int, seed: int) -> int:
         while struck < count and not findings:
             ranks = 2 + job % 2
             if ranks not in whole:
-                whole[ranks] = runs.train(folder, Path(name), 1, f"whole-{ranks}", steps=STEPS[ranks])
+                whole[ranks] = runs.train(folder, Path(name), 1, f"whole-{ranks}", steps=steps[ranks])
             scratch = Path(name) / f"job-{job}"
             scratch.mkdir()
             attacks = [drawn(chance, ranks) for _ in range(min(PER_JOB, count - struck))]
-            hits, wrong = attacked(folder, scratch, ranks, attacks)
+            hits, wrong = attacked(folder, scratch, ranks, steps[ranks], attacks)
             if not wrong and runs.digest(scratch / "saved") != whole[ranks]:
                 wrong = f"other bits after {attacks}"
             if wrong:
