@@ -219,17 +219,18 @@ def _state(value: object, where: str) -> StateEntry:
         doc=record.text("doc"),
         location=read_location(record.get("place"), record.field_path("place")),
     )
-    if record.has("queue"):
-        from dfc_runtime.formats import queue_layout  # most programs have none
-
-        size = math.prod(entry.shape) if entry.kind == QUEUE else -1
-        layout = queue_layout.from_json(record.get("queue"), record.field_path("queue"), size)
-        entry = replace(entry, queue=layout)
-    record.done()
     if entry.kind not in STATE_KINDS:
         raise ValueError(f"{where} has the unknown kind {fields.shown(entry.kind)}")
     if len(entry.shape) > MAXIMUM_RANK or math.prod(entry.shape) * SIZES[entry.dtype] > fields.LARGEST:
         raise ValueError(f"{where} is too large")
+    if record.has("queue"):
+        from dfc_runtime.formats import queue_layout  # most programs have none
+
+        if entry.kind != QUEUE:
+            raise ValueError(f"{where} is no queue, and says how elements lie in it")
+        layout = queue_layout.from_json(record.get("queue"), record.field_path("queue"), math.prod(entry.shape))
+        entry = replace(entry, queue=layout)
+    record.done()
     return entry
 
 

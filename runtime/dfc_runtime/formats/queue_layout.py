@@ -11,6 +11,7 @@ Assumes sizes that were checked. Guarantees that equal queues have equal layouts
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 
 from dfc_runtime.dataclasses import dataclass
@@ -128,6 +129,10 @@ def from_json(value: object, where: str, size: int) -> QueueLayout:
         raise ValueError(f"{where} has no such field")
     if any(layout.fields[each] != QueueField(layout.fields[each].name, "i64", ()) for each in layout.lengths):
         raise ValueError(f"{where} has lengths that are no numbers")
+    if any(low >= high for low, high in pairwise(layout.bounds)):
+        raise ValueError(f"{where} has buckets that are in no order")
+    if any(layout.fields[each].shape[:1] != layout.bounds[-1:] for each in layout.varying):
+        raise ValueError(f"{where} has buckets that do not fit its elements")
     if layout.size != size:
         raise ValueError(f"{where} has another size than its queue")
     return layout

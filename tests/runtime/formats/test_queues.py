@@ -12,11 +12,14 @@ from dfc.kernels.program import BACKGROUND as LOCK_OF_TARGETS
 from dfc_runtime.errors import BundleError, UnsupportedError
 from dfc_runtime.formats import manifest_reading, manifest_writing, strict_json
 from dfc_runtime.formats.manifest import BACKGROUND, NATIVE_KINDS, QUEUE, FaultSite, HostSite, SiteOperand
+from dfc_runtime.formats.queue_layout import QueueField, QueueLayout
 from dfc_runtime.runners.connections import Connections
 from tests.support.bundles import LOCATION, Sketch, entry, state, with_manifest
 
 ELEMENT = (SiteOperand("f32", (3,)),)
 USE = {"resource": "jobs", "fault": 0}
+JOBS = QueueLayout((QueueField("row", "f32", (3,)), QueueField("row_length", "i64", ())), 1, 0, True, (1, 3), (0,))
+"""One element, of a field that varies."""
 
 
 def sketch() -> Sketch:
@@ -29,7 +32,7 @@ def sketch() -> Sketch:
     ]
     return Sketch(
         entries=[(fill, "nothing"), (entry("use", {}, {}, reads=["jobs"], writes=["jobs"]), "nothing")],
-        state=[state("jobs", "u8[192]", kind=QUEUE, saved=False)],
+        state=[replace(state("jobs", "u8[256]", kind=QUEUE, saved=False), queue=JOBS)],
         faults=[FaultSite("queue", "jobs", LOCATION)],
         sites=sites,
     )
@@ -74,13 +77,24 @@ def _set(*path: str | int, to: object) -> Callable[[dict], None]:
         (_set("entries", 0, "copies", to=4097), "copies is not a whole number from 1 to 4096"),
         (_set("entries", 0, "test", to=True), "is a runner, which nobody calls, with a signature"),
         (_set("state", 0, "kind", to="heap"), "unknown kind heap"),
-        (_set("state", 0, "kind", to="variable"), "the queue_put in entry fill is of no queue"),
+        (_set("state", 0, "kind", to="variable"), "is no queue, and says how elements lie in it"),
         (_set("sites", 1, "attributes", "resource", to="others"), "the queue_put in entry fill is of no queue"),
         (_set("sites", 1, "attributes", "fault", to=1), "the queue_put in entry fill is of no queue"),
         (_set("sites", 1, "attributes", "fault", to=True), "the queue_put in entry fill is of no queue"),
         (_set("sites", 0, "attributes", "turn", to=2), "the turn_take in entry fill is no turn of a runner"),
         (_set("sites", 0, "attributes", "turns", to=2**40), "the turn_take in entry fill is no turn of a runner"),
         (_set("sites", 0, "entry", to="use"), "the turn_take in entry use is no turn of a runner"),
+        (_set("state", 0, "queue", "capacity", to=0), "capacity is not a whole number from 1"),
+        (_set("state", 0, "queue", "capacity", to=2), "has another size than its queue"),
+        (_set("state", 0, "queue", "reserve", to=2**40), "has another size than its queue"),
+        (_set("state", 0, "queue", "fields", to=[]), "has no elements"),
+        (_set("state", 0, "queue", "fields", 0, 1, to="f33"), "is no type of an element"),
+        (_set("state", 0, "queue", "fields", 1, 1, to="f64"), "has lengths that are no numbers"),
+        (_set("state", 0, "queue", "varying", to=[1]), "has no such field"),
+        (_set("state", 0, "queue", "varying", to=[]), "has no elements"),
+        (_set("state", 0, "queue", "bounds", to=[3, 3]), "has buckets that are in no order"),
+        (_set("state", 0, "queue", "bounds", to=[2, 4]), "has buckets that do not fit its elements"),
+        (_set("state", 0, "queue", "order", to="any"), "unknown key order"),
     ],
 )
 def test_damaged_queues_are_refused_in_one_line(change: Callable[[dict], None], message: str) -> None:
