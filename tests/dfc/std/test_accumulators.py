@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 
@@ -40,6 +41,29 @@ def test_an_average_of_so_many_is_applied_and_what_comes_late_is_dropped() -> No
     w -= 2.0 * (gradients[4] + gradients[6] + gradients[7]) / 3
     np.testing.assert_array_equal(model.pull().w, w)
     assert (int(model.state["sums.dropped"]), int(model.pull().stamp)) == (2, 2)
+
+
+def test_a_checkpoint_has_what_is_added_up_and_what_is_not_yet_applied(tmp_path: Path) -> None:
+    model, gradients = loaded(TEXT), RNG.random((6, 2, 3))
+    for gradient in gradients[:3]:
+        model.add(gradient, 0)
+    model.save(tmp_path / "complete")
+    model.apply(0.5)
+    for gradient in gradients[3:5]:
+        model.add(gradient, 1)
+    model.save(tmp_path / "in part")
+    again = loaded(TEXT)
+    again.restore(tmp_path / "complete")
+    again.apply(0.5)
+    np.testing.assert_array_equal(again.pull().w, model.pull().w)
+    again.restore(tmp_path / "in part")
+    for each in (model, again):
+        each.add(gradients[5], 1)
+        each.apply(0.25)
+    w = np.ones((2, 3)) - 0.5 * (gradients[0] + gradients[1] + gradients[2]) / 3
+    w -= 0.25 * (gradients[3] + gradients[4] + gradients[5]) / 3
+    np.testing.assert_array_equal(model.pull().w, w)
+    np.testing.assert_array_equal(again.pull().w, w)
 
 
 def test_applying_waits_for_the_last_gradient() -> None:
