@@ -101,7 +101,7 @@ SMALLER = {
 """For samples that are large as they are: a lane of a simulated device takes microseconds for an instruction."""
 
 
-@pytest.mark.parametrize("name", few(sorted(ALL), 10))
+@pytest.mark.parametrize("name", few(sorted(ALL), 5))
 def test_a_sample_gives_what_it_gives_on_the_processor(name: str) -> None:
     sample = SMALLER.get(name, ALL[name])
     expected = on_processor(sample) if name in SMALLER else alone(name)
