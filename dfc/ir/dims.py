@@ -24,13 +24,28 @@ class Symbol:
         return self.name if self.unique == 0 else f"{self.name}_{self.unique}"
 
 
-@dataclass(frozen=True, slots=True)
 class Compound:
-    """`function(left, right)` that could not be reduced; function is one of //, %, min, max, ceil_div."""
+    """`function(left, right)` that could not be reduced; function is one of //, %, min, max, ceil_div. Nothing changes
+    it once it is made."""
 
-    function: str
-    left: Dim
-    right: Dim
+    __slots__ = ("_hash", "function", "left", "right")
+
+    def __init__(self, function: str, left: Dim, right: Dim) -> None:
+        self.function = function
+        self.left = left
+        self.right = right
+        self._hash = hash((function, left, right))
+
+    def __eq__(self, other: object) -> bool:
+        if other is self or not isinstance(other, Compound):
+            return other is self
+        return (self.function, self.left, self.right) == (other.function, other.left, other.right)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Compound({self})"
 
     def __str__(self) -> str:
         if self.function in ("//", "%"):

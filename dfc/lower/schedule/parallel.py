@@ -108,7 +108,8 @@ class _Finder:
     def _item(self, step: UnallocatedStep) -> _Item:
         launches = tuple(launch_time(each) for each in walk([step]) if isinstance(each, UnallocatedLaunch))
         is_small = all(typical(each) < SHARED_OUT for each in launches)
-        return _Item(step, self.prediction.step(step), launches, is_small, *_used(step))
+        time = typical(launches[0]) if isinstance(step, UnallocatedLaunch) else self.prediction.step(step)
+        return _Item(step, time, launches, is_small, *_used(step))
 
     def _run(self, run: list[_Item]) -> list[UnallocatedStep]:
         for items in (_loops_together(run), run):

@@ -160,6 +160,8 @@ class DimCode:
 
     def _moves(self, atom: Atom) -> bool:
         """Whether the value of an atom is another one from step to step."""
+        if not self._measured:
+            return False
         symbols = {atom} if isinstance(atom, Symbol) else atom.left.symbols() | atom.right.symbols()
         return not self._measured.isdisjoint(symbols)
 
