@@ -45,6 +45,8 @@ _STREAM_DEPTH = 32
 _FAR_BYTES = 512 << 10
 _NEAR_ROWS = 128
 """Rows of a panel of C that stay in the nearest cache."""
+_NEAR_BLOCK = 1 << 16
+"""Elements of a block of B that stays in the second cache."""
 _WIDE = 48
 """Columns from which on packing of A is little beside the product."""
 
@@ -252,8 +254,9 @@ class _Driver:
                 operands = [f.select(left, self._left_block(), a), arg("a_rs"), arg("a_cs")]
                 operands += [f.select(right, arg("workspace"), b), arg("b_rs"), c, arg("c_rs"), depth]
                 name = gemm_block(self.module, shape)
-                nothing = [a, i64(0), i64(0), i64(0)]
-                f.call(name, "void", [*operands, height, width, most, left, right, accumulate, *nothing])
+                near = f.icmp("sle", f.mul(columns, depth), i64(_NEAR_BLOCK))
+                following = self._next_left((pc.index, step_k), (ic.index, step_m), (row0, row1), f.bit_and(left, near))
+                f.call(name, "void", [*operands, height, width, most, left, right, accumulate, *following])
                 self._finish(last, ic.index, height, jc.index, width)
 
     def _next(self, k: tuple[Value, Value], column: tuple[Value, Value], column1: Value) -> list[Value]:
@@ -268,6 +271,22 @@ class _Driver:
         offset = f.add(f.mul(row_start, arg("b_rs")), f.mul(column_start, arg("b_cs")))
         address, stride = f.gep(self.shape.element, arg("b"), offset), f.select(along, arg("b_rs"), arg("b_cs"))
         return [address, stride, f.select(along, depth, width), f.select(along, width, depth)]
+
+    def _next_left(
+        self, k: tuple[Value, Value], row: tuple[Value, Value], rows: tuple[Value, Value], applies: Value
+    ) -> list[Value]:
+        """The block of A behind this one, if its columns lie together: each is in another place in memory, and no
+        processor reads such ahead."""
+        f, arg = self.f, self.f.argument
+        below = f.add(*row)
+        more = f.icmp("slt", below, rows[1])
+        start, depth0 = f.select(more, below, rows[0]), f.select(more, k[0], f.add(*k))
+        lines = f.maximum(f.minimum(k[1], f.sub(arg("k"), depth0)), i64(0))
+        is_apart = f.bit_and(applies, f.icmp("eq", arg("a_rs"), i64(1)))
+        lines = f.select(is_apart, lines, i64(0))
+        length = f.select(f.icmp("sgt", lines, i64(0)), f.minimum(row[1], f.sub(rows[1], start)), i64(0))
+        offset = f.add(start, f.mul(depth0, arg("a_cs")))
+        return [f.gep(self.shape.element, arg("a"), offset), arg("a_cs"), lines, length]
 
     def _depth(self, rows: Value, pack: Value) -> Value:
         """Few rows make one pass over B in place: shallow blocks, so that it is read in as few pages as possible."""
