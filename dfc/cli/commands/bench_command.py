@@ -7,6 +7,7 @@ import click
 from dfc.cli.groups import LazyGroup, imported
 
 COMMANDS: dict[str, str] = {
+    "backup": "Say what backup tasks gain where tasks are slow by chance.",
     "cnn": "Train a convolutional network and say how many images it takes a second.",
 }
 

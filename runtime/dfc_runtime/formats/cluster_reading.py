@@ -141,7 +141,7 @@ def _update(value: object, where: str) -> ClusterUpdate | None:
         handed=record.list("handed", fields.text),
     )
     record.done()
-    if bool(update.backups) != (update.mode == "backup") or not {*update.handed} <= {*HANDED}:
+    if (update.backups and update.mode != "backup") or not {*update.handed} <= {*HANDED}:
         raise ValueError(f"{where} says not what becomes of steps that come late")
     if update.mode not in MODES or update.combine not in COMBINES:
         raise ValueError(f"{where} has the unknown mode {fields.shown(update.mode)}, or no way to combine results")

@@ -174,7 +174,7 @@ def changed(path, value):
         (["entries", 0, "split"], "K", "uses a size"),
         (["entries", 2, "update"], {**UPDATE, "mode": "in a hurry", "backups": 0}, "unknown mode"),
         (["entries", 2, "update", "combine"], "max", "no way to combine"),
-        (["entries", 2, "update", "backups"], 0, "steps that come late"),
+        (["entries", 2, "update", "mode"], "async", "steps that come late"),
         (["entries", 2, "update", "handed"], ["last"], "steps that come late"),
         (["entries", 2, "update", "bound"], -2, "whole number"),
         (["entries", 2, "update", "owner"], "ps", "no task"),

@@ -15,7 +15,8 @@ import numpy as np
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.assembling import Shape, assembled
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan, TaskPart
-from dfc_runtime.distributed.calls.rank import Answer, Data, OwnPart, Rank, described, empty
+from dfc_runtime.distributed.calls.part import Part
+from dfc_runtime.distributed.calls.rank import Answer, Data, Rank, described, empty
 from dfc_runtime.distributed.failures import CallStoppedError, Failure, failure_from, failure_of
 from dfc_runtime.distributed.transport import wire
 from dfc_runtime.distributed.transport.comm import (
@@ -324,7 +325,7 @@ class Client:
             self._waiting.on_look = None
         return []
 
-    def _own_feed(self, own: OwnPart, number: int, request: Request) -> object:
+    def _own_feed(self, own: Part, number: int, request: Request) -> object:
         value = request.feeds[number]
         return own.plan.feed_for(own.part, number, value, request.sizes) if is_array(value) else value
 

@@ -197,7 +197,7 @@ class OwnerPart(Part):
 
     def _turns(self) -> Turns:
         steps, update = [self.plan.steps_of(rank) for rank in self._ranks], self._update
-        if not update.backups:
+        if update.mode != "backup":
             return OwnPace(steps, update.bound)
         if len({*steps}) > 1 or len(steps) <= update.backups:
             text = f"`{self.plan.name}` is cut into {sum(steps)} blocks, with {update.backups} of its tasks as backups"
