@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -13,8 +15,13 @@ from tests.support.corpus import ROOT
 SAMPLES = ROOT / "samples"
 
 
+@cache
+def bundle(program: str, **settings: int) -> bytes:
+    return dfc.compile(SAMPLES / program, settings=settings).to_bytes()
+
+
 def loaded(program: str, **settings: int) -> Module:
-    return dfc_runtime.loads(dfc.compile(SAMPLES / program, settings=settings).to_bytes(), threads=1)
+    return dfc_runtime.loads(bundle(program, **settings), threads=1)
 
 
 def sonnets() -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ def _some(record: OpRecord) -> list[Case]:
 CHUNKS = list(chunks([case for record in records() for case in _some(record)]))
 
 
-@pytest.mark.parametrize("number", few(range(len(CHUNKS)), 4))
+@pytest.mark.parametrize("number", few(range(len(CHUNKS)), 2))
 def test_folding_changes_no_bit(number: int) -> None:
     assert differences(CHUNKS[number]) == []
 

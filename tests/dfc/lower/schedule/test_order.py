@@ -18,6 +18,7 @@ from dfc.ops.attributes import ReduceAttributes
 from tests.support.graphs import variable
 from tests.support.lowering import agree, verified
 from tests.support.making import Making
+from tests.support.sweeping import few
 
 B = Symbol("B")
 COUNT = 5
@@ -62,7 +63,7 @@ def test_any_order_of_lines_needs_the_memory_of_the_best_one(axes: tuple[int, ..
     least = verified(reducing(one_by_one, axes), fusing=True).entries[0].arena.evaluate({B: 1000})
     product = 1000 * 256 * 4
     assert least <= 2 * product
-    for seed in (None, 1, 2, 3):
+    for seed in few((None, 1, 2, 3), 2):
         program, _ = agree(reducing(lines(seed), axes), feeds, sizes={"B": 8})
         assert program.entries[0].arena.evaluate({B: 1000}) <= least + COUNT * 4160, seed
 

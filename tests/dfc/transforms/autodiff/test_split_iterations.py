@@ -239,7 +239,7 @@ def plain(graph: Graph, x: float, n: int) -> list[float]:
     return [float(v) for v in run(graph, "value", x=x, n=np.int32(n)).results]
 
 
-@pytest.mark.parametrize("name", few(LOOPS, 3))
+@pytest.mark.parametrize("name", few(LOOPS, 2))
 def test_effects_happen_once_and_the_backward_pass_sees_the_same(name: str) -> None:
     text = with_effects(LOOPS[name])
     graph = graph_of(text)
