@@ -20,7 +20,7 @@ from dfc.distribute.deployment.formatter import format_deployment
 from dfc.distribute.deployment.statements import STATEMENTS
 from dfc.driver import api
 from dfc.ops import registry
-from tests.support.command_line import Command, command, environment
+from tests.support.command_line import Command, command, environment, fork
 from tests.support.corpus import ROOT
 from tests.support.documents import CodeBlock, code_blocks, links
 from tests.support.empty_environment import RUN_SIDE
@@ -157,12 +157,12 @@ def shorter(block: CodeBlock) -> CodeBlock:
 
 
 def run_here(block: CodeBlock, folder: Path, dfc: Command) -> str:
-    """The same as `run_commands`, but that commands of dfc for one rank run in this process."""
+    """The same as `run_commands`, but that commands of dfc run in this process; those that start ranks in a fork."""
     printed = ""
     for text in COMMAND.findall(block.text.replace("\\\n", " ")):
         words = shlex.split(text)
-        if words[0] == "dfc" and "-n" not in words and PLAIN.fullmatch(text):
-            done = dfc(*words[1:])
+        if words[0] == "dfc" and PLAIN.fullmatch(text):
+            done = fork(*words[1:], folder=folder) if "-n" in words else dfc(*words[1:])
             assert done.code == 0, f"{block}: {text}\n{done.out}{done.err}"
             printed += done.out
         else:

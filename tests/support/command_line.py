@@ -14,6 +14,7 @@ import pytest
 
 from dfc.cli.failures import guarded
 from dfc.cli.main import cli
+from tests.support.forked import forked_command
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = Path(sys.executable).parent / "dfc"
@@ -58,6 +59,12 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def environment(**changes: str) -> Mapping[str, str]:
     """The environment for a process of its own."""
     return {**os.environ, "PATH": f"{TOOL.parent}{os.pathsep}{os.environ['PATH']}", **changes}
+
+
+def fork(*arguments: object, folder: Path, **changes: str) -> Outcome:
+    """The command in a process of its own, which has imported all of it."""
+    done = forked_command(*arguments, folder=folder, environment=environment(**changes), timeout=100)
+    return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 def process(*arguments: object, folder: Path, **changes: str) -> Outcome:

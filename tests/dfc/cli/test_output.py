@@ -21,7 +21,7 @@ from dfc_runtime.records.example import encode_example
 from dfc_runtime.records.framing import frame
 from dfc_runtime.terminal import visible
 from tests.support.bundles import sealed, with_manifest
-from tests.support.command_line import process
+from tests.support.command_line import fork
 
 OBEYED = "\x1b]0;owned\x07\x1b[2J\x9b31m\x1b[1;31m\x7f\x08\r\u202eevil\u2066\u200f\u061c\u2028"
 """Titles, colours and the cursor; text turned around; other ends of lines."""
@@ -253,9 +253,9 @@ def test_what_was_printed_and_asserted_can_be_read(here: Path, shown: Shown) -> 
 def test_what_ranks_say_is_shown(here: Path) -> None:
     pytest.importorskip("mpi4py")
     Path("spread.bundle").write_bytes(api.compile("line.dfg", deploy="line.deploy").to_bytes())
-    ended = process("run", "-n", "2", "spread.bundle", "predict", *FEED, folder=here)
+    ended = fork("run", "-n", "2", "spread.bundle", "predict", *FEED, folder=here)
     assert ended.code == 0 and visible(OBEYED) in ended.err
-    failed = process("run", "-n", "2", "spread.bundle", "predict", "--feed", "feed_x=none.npy", folder=here)
+    failed = fork("run", "-n", "2", "spread.bundle", "predict", "--feed", "feed_x=none.npy", folder=here)
     assert failed.code == 2 and visible(OBEYED) in failed.err
     assert obeyed(ended.out + ended.err + failed.out + failed.err) == set()
 

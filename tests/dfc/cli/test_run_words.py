@@ -12,7 +12,7 @@ import pytest
 from dfc.cli.commands import run_command
 from dfc.cli.main import cli
 from dfc.driver import api
-from tests.support.command_line import Command, process
+from tests.support.command_line import Command, fork
 
 DEPLOYMENT = "job worker tasks 2\n"
 STRANGE = ("-x.bundle", ":", "--help", "-n", "a b.bundle", "--", "é=:.bundle")
@@ -58,9 +58,9 @@ def test_an_entry_that_no_launcher_passes_on_is_refused(folder: Path, spread: by
 def test_a_bundle_of_a_strange_name_runs_on_ranks(name: str, folder: Path, spread: bytes) -> None:
     pytest.importorskip("mpi4py")
     Path(name).write_bytes(spread)
-    alone = process("run", "line.bundle", "predict", "--feed", "x=x.npy", "--out", "alone.npz", folder=folder)
+    alone = fork("run", "line.bundle", "predict", "--feed", "x=x.npy", "--out", "alone.npz", folder=folder)
     assert alone.code == 0
-    ended = process("run", "-n", "2", "--feed", "x=x.npy", "--out", ":", "--", name, "predict", folder=folder)
+    ended = fork("run", "-n", "2", "--feed", "x=x.npy", "--out", ":", "--", name, "predict", folder=folder)
     assert (ended.code, ended.err) == (0, "")
     with np.load("alone.npz") as one, np.load(":") as two:
         assert one.files == two.files and all(np.array_equal(one[each], two[each]) for each in one.files)
