@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 WHOLE = re.compile(rb"[ \t]*[+-]?\d{1,19}[ \t]*")
 NUMBER = re.compile(rb"[ \t]*[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|nan)[ \t]*", re.IGNORECASE)
+CHUNK = 1 << 14
+"""Cells that are read at once, so that what is computed on the way stays in a cache."""
 MOST_DIGITS = 15
 """Whole numbers of so many digits are exact as f64, and so are these powers of ten: a quotient is rounded once."""
 _POWERS = 10.0 ** np.arange(MOST_DIGITS + 1)
@@ -29,6 +31,18 @@ def numbers_of(
     data: NDArray[np.uint8], begins: Numbers, ends: Numbers, dtype: np.dtype[np.generic]
 ) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     """The numbers that are written in these ranges, and which of them are numbers of that type, which is not u64."""
+    numbers, valid = np.empty(len(begins), dtype), np.empty(len(begins), np.bool_)
+    for begin in range(0, len(begins), CHUNK):
+        part = slice(begin, begin + CHUNK)
+        numbers[part], valid[part] = _some_numbers(data, begins[part], ends[part], dtype)
+    return numbers, valid
+
+
+def _some_numbers(
+    data: NDArray[np.uint8], begins: Numbers, ends: Numbers, dtype: np.dtype[np.generic]
+) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+    low = int(begins.min())
+    data, begins, ends = data[low : int(ends.max()) + 1], begins - low, ends - low
     if dtype.kind == "f":
         values, is_plain = _plain_fractions(data, begins, ends)
         others = np.flatnonzero(~is_plain)
@@ -93,22 +107,25 @@ def _digits(data: NDArray[np.uint8], begins: Numbers, ends: Numbers) -> _Digits:
     count, last = len(begins), max(len(data) - 1, 0)
     first = data[np.minimum(begins, last)] if len(data) else np.zeros(count, np.uint8)
     has_more = ends > begins
-    is_negative = (first == ord("-")) & has_more
+    is_negative: NDArray[np.bool_] = (first == ord("-")) & has_more
     at = begins + (is_negative | ((first == ord("+")) & has_more))
     longest = min(int((ends - at).max(initial=0)), MOST_DIGITS + 1)
     none = np.zeros(count, np.bool_)
     values = np.zeros(count, np.int32) if longest <= 9 else np.zeros(count, np.int64)
     read = _Digits(values, np.zeros(count, np.int8), np.zeros(count, np.int8), none, ends - at > longest, is_negative)
-    for step in range(longest):
-        index = at + step
-        inside = index < ends
-        characters = data[np.minimum(index, last)]
+    for _ in range(longest):
+        inside = at < ends
+        characters: NDArray[np.uint8] = data[np.minimum(at, last)]
         digit = characters - np.uint8(ord("0"))
         is_digit = (digit < 10) & inside
-        is_point = inside & (characters == ord(".")) & ~read.has_point
-        read.is_other |= inside & ~is_digit & ~is_point
-        read.fractions += is_digit & read.has_point
-        read.has_point = read.has_point | is_point
+        values = np.where(is_digit, values * values.dtype.type(10) + digit, values)
         read.digits += is_digit
-        read.values = np.where(is_digit, read.values * read.values.dtype.type(10) + digit, read.values)
+        read.fractions += is_digit & read.has_point
+        others: NDArray[np.bool_] = inside & ~is_digit
+        if others.any():
+            is_point = others & (characters == ord(".")) & ~read.has_point
+            read.is_other |= others & ~is_point
+            read.has_point = read.has_point | is_point
+        at = at + 1
+    read.values = values
     return read

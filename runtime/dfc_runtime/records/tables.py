@@ -88,8 +88,9 @@ class TableFiles(PackedFiles):
         return f"row {record + 1}"
 
     def pack(self, numbers: Numbers) -> tuple[Frames, Mapping[int, str]]:
-        files = self.locate(numbers)[0]
-        raw = self.unchecked(numbers)
+        files, offsets, lengths = self.locate(numbers)
+        order = np.argsort(files, kind="stable")
+        raw = self._frames(files[order], offsets[order], lengths[order])
         reasons: dict[int, str] = {}
         values = {
             field.name: np.zeros((len(numbers), field.count), numpy_type(field))
@@ -101,12 +102,18 @@ class TableFiles(PackedFiles):
             for field in self.layout.fields
             if field.is_string
         }
-        present: list[int] = np.unique(files).tolist()
-        for file in present:
-            rows = np.flatnonzero(files == file)
+        bounds: list[int] = [*np.flatnonzero(np.diff(files[order], prepend=-1)).tolist(), len(order)]
+        for begin, end in pairwise(bounds):
+            file = int(files[order[begin]])
             head = self._heads[file]
-            cells = self._cells(raw, rows, head.width, reasons)
+            some = raw.take(np.arange(begin, end))
+            low, high = int(some.starts[0]), int(some.starts[-1] + some.lengths[-1])
+            near = Frames(raw.data[low:high], some.starts - low, some.lengths)
+            cells = self._cells(near, order[begin:end], head.width, reasons)
             self._convert(cells, head, values, strings, reasons)
+            for first_bytes, ends in strings.values():
+                first_bytes[cells.rows] += low
+                ends[cells.rows] += low
         return packed(self.layout, len(numbers), values, raw.data, strings), reasons
 
     # ---------------------------------------------------------------- head --
@@ -115,7 +122,7 @@ class TableFiles(PackedFiles):
         start, length = int(rows.starts[0]), int(rows.lengths[0])
         data = read_window(source, start, length)
         frames = Frames(data, np.zeros(1, np.int64), np.array([length]))
-        seps, _ = _separators(frames, self._separator)
+        seps = _separators(frames, self._separator)[0]
         edges = [-1, *seps.tolist(), length]
         cells = [data[a + 1 : b].tobytes().strip() for a, b in pairwise(edges)]
         plain = [cell[1:-1].replace(b'""', b'"') if cell[:1] == b'"' else cell for cell in cells]
@@ -143,19 +150,18 @@ class TableFiles(PackedFiles):
 
     # --------------------------------------------------------------- cells --
 
-    def _cells(self, raw: Frames, rows: Numbers, width: int, reasons: dict[int, str]) -> Cells:
-        """The cells of those rows that have so many, and a reason for each of the others."""
-        frames = raw.take(rows)
-        seps, owners = _separators(frames, self._separator)
-        counts = np.bincount(owners, minlength=len(rows)) + 1
-        for row in np.flatnonzero(counts != width).tolist():
-            reasons[int(rows[row])] = f"it has {counts[row]} cells, and {width} are wanted"
-        fits = np.flatnonzero(counts == width)
-        inner = seps[(counts == width)[owners]].reshape(len(fits), width - 1)
+    def _cells(self, frames: Frames, rows: Numbers, width: int, reasons: dict[int, str]) -> Cells:
+        """The cells of those rows that have so many, and a reason for each of the others; `rows` is what they are
+        numbered by."""
+        seps, first, inside = _separators(frames, self._separator)
+        for row in np.flatnonzero(inside + 1 != width).tolist():
+            reasons[int(rows[row])] = f"it has {inside[row] + 1} cells, and {width} are wanted"
+        fits = np.flatnonzero(inside + 1 == width)
+        inner = seps[first[fits][:, None] + np.arange(width - 1)]
         starts = frames.starts[fits]
         begins = np.concatenate([starts[:, None], inner + 1], axis=1)
         ends = np.concatenate([inner, (starts + frames.lengths[fits])[:, None]], axis=1)
-        return Cells(raw.data, rows[fits], begins, ends)
+        return Cells(frames.data, rows[fits], begins, ends)
 
     def _convert(
         self,
@@ -166,10 +172,13 @@ class TableFiles(PackedFiles):
         reasons: dict[int, str],
     ) -> None:
         """Writes the numbers and strings of these rows to where they belong."""
+        has_quotes = bool((cells.data == QUOTE).any())
         for field, column in zip(self.layout.fields, head.columns, strict=True):
             begins = cells.begins[:, column : column + field.count].reshape(-1)
             ends = cells.ends[:, column : column + field.count].reshape(-1)
-            begins, ends, is_broken = _unquoted(cells.data, begins, ends)
+            is_broken = np.zeros(len(begins), np.bool_)
+            if has_quotes:
+                begins, ends, is_broken = _unquoted(cells.data, begins, ends)
             if field.is_string:
                 targets = strings[field.name]
                 targets[0][cells.rows], targets[1][cells.rows] = begins, ends
@@ -214,26 +223,28 @@ def _behind_head(rows: RecordIndex) -> RecordIndex:
     return RecordIndex(rows.path, rows.size, rows.modified, rows.starts[1:], rows.lengths[1:])
 
 
-def _separators(frames: Frames, separator: int) -> tuple[Numbers, Numbers]:
-    """Where the separators outside of quotes are, and the row that each one is in. Rows lie in their order."""
-    data, starts = frames.data, frames.starts
+def _separators(frames: Frames, separator: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Where the separators outside of quotes are, which of them is the first behind the beginning of each row, and how
+    many are in it. Rows lie in their order."""
+    data, starts, ends = frames.data, frames.starts, frames.starts + frames.lengths
     seps = np.flatnonzero(data == separator)
-    owners = np.searchsorted(starts, seps, side="right") - 1
-    inside = (owners >= 0) & (seps < (starts + frames.lengths)[owners])
     is_quote = data == QUOTE
     if is_quote.any():
-        counts = np.cumsum(is_quote, dtype=np.int64)
-        before = counts[starts] - is_quote[starts]
-        inside &= (counts[seps] - before[owners]) % 2 == 0
-    return seps[inside], owners[inside]
+        quotes = np.cumsum(is_quote, dtype=np.int64)
+        first = np.searchsorted(seps, starts)
+        inside = np.searchsorted(seps, ends) - first
+        rows = np.repeat(np.arange(len(starts)), inside)
+        seps = seps[np.repeat(first, inside) + np.arange(len(rows)) - np.repeat(np.cumsum(inside) - inside, inside)]
+        before = quotes[starts] - is_quote[starts]
+        seps = seps[(quotes[seps] - before[rows]) % 2 == 0]
+    first = np.searchsorted(seps, starts)
+    return seps, first, np.searchsorted(seps, ends) - first
 
 
 def _unquoted(data: Bytes, begins: Numbers, ends: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
     """What is between the quotes of those cells that have some, and which of them are broken. Quotes that were written
     twice become one in the data itself."""
     is_broken = np.zeros(len(begins), np.bool_)
-    if not (data == QUOTE).any():
-        return begins, ends, is_broken
     counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(data == QUOTE, dtype=np.int64)])
     quotes = counts[ends] - counts[begins]
     is_plain = (quotes == 2) & (data[np.minimum(begins, len(data) - 1)] == QUOTE) & (data[ends - 1] == QUOTE)
