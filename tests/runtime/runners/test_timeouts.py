@@ -57,7 +57,7 @@ readonly entry look() -> i64 { return n }
 def test_a_take_that_waits_for_too_long_says_for_what_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watch, "ask_again", lambda *_: None)  # nobody else has it look at the clock
     model = loaded(PROGRAM)
-    model._machinery.runners._start(model.entries["next"].signature, frozenset({"go"}))
+    model._machinery.runners._starter.start(model.entries["next"].signature, frozenset({"go"}))
     eventually(lambda: any(copy.waiting() for copy in model._machinery.runners._crew.running["go"].living))
     begin = time.monotonic()
     with pytest.raises(WaitError) as caught:
