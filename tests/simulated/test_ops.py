@@ -12,7 +12,7 @@ from dfc.ops.record import OpRecord
 from dfc.transforms.expand import expand
 from tests.simulated.numba_lanes import in_numba
 from tests.support.lowering import close
-from tests.support.op_graphs import RECORDS, graph_of_samples
+from tests.support.op_graphs import RECORDS, SOME, graph_of_samples
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, in_text
 from tests.support.sweeping import few
@@ -23,7 +23,7 @@ LARGEST = 24  # elements of an operand: each lane of the simulator is a thread
 
 @pytest.mark.parametrize("record", few(RECORDS, 30))
 def test_device_code_computes_the_reference(record: OpRecord) -> None:
-    graph, feeds = graph_of_samples(record, LARGEST)
+    graph, feeds = graph_of_samples(record, LARGEST, limit=SOME)
     with np.errstate(all="ignore"):
         expected = evaluate(graph, "e", feeds).results
     device = SimulatedDevice(launch=in_numba)
