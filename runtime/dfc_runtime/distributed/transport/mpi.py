@@ -15,6 +15,7 @@ from typing import NoReturn
 from mpi4py import MPI
 
 from dfc_runtime.distributed.transport.comm import Arrival, Bytes, Pending
+from dfc_runtime.distributed.transport.mpi_errors import in_words
 from dfc_runtime.errors import RankError
 
 PIECE = 1 << 30
@@ -45,15 +46,17 @@ class MpiComm:
             send = self._comm.Issend if synchronous else self._comm.Isend
             try:
                 request = send((buffer, MPI.BYTE), destination, tag)
-                return DONE if request.Test() else _Sent(request, buffer)  # small messages have mostly left
+                return (
+                    DONE if request.Test() else _Sent(request, buffer, destination)
+                )  # small messages have mostly left
             except MPI.Exception as problem:
-                raise _error(problem) from None
+                raise _error(problem, destination) from None
         parts = [self.isend(part, destination, tag, synchronous=synchronous) for part in self._pieces(buffer)]
         return _Requests(parts)
 
     def irecv(self, buffer: Bytes, source: int, tag: int) -> Pending:
         if buffer.size <= self._piece:
-            return _Received(self._comm.Irecv((buffer, MPI.BYTE), source, tag), buffer, self._status)
+            return _Received(self._comm.Irecv((buffer, MPI.BYTE), source, tag), buffer, self._status, source)
         return _Requests([self.irecv(part, source, tag) for part in self._pieces(buffer)])
 
     def _pieces(self, buffer: Bytes) -> list[Bytes]:
@@ -100,10 +103,11 @@ DONE: Pending = _Done()
 class _Sent:
     """A message that was sent. `_kept` is its buffer, of which MPI has only the address."""
 
-    __slots__ = ("_kept", "_request")
+    __slots__ = ("_kept", "_rank", "_request")
 
-    def __init__(self, request: MPI.Request, kept: Bytes) -> None:
+    def __init__(self, request: MPI.Request, kept: Bytes, rank: int) -> None:
         self._request = request
+        self._rank = rank
         self._kept: Bytes | None = kept
 
     def test(self) -> bool:
@@ -112,7 +116,7 @@ class _Sent:
         try:
             done = self._request.Test()
         except MPI.Exception as problem:
-            raise _error(problem) from None
+            raise _error(problem, self._rank) from None
         if done:
             self._kept = None
         return done
@@ -124,10 +128,11 @@ class _Sent:
 class _Received:
     """A message that is waited for; `_status` is that of the rank, which only one thread uses."""
 
-    __slots__ = ("_kept", "_request", "_status")
+    __slots__ = ("_kept", "_rank", "_request", "_status")
 
-    def __init__(self, request: MPI.Request, kept: Bytes, status: MPI.Status) -> None:
+    def __init__(self, request: MPI.Request, kept: Bytes, status: MPI.Status, rank: int) -> None:
         self._request = request
+        self._rank = rank
         self._kept: Bytes | None = kept
         self._status = status
 
@@ -139,7 +144,7 @@ class _Received:
             if not self._request.Test(status):
                 return False
         except MPI.Exception as problem:
-            raise _error(problem) from None
+            raise _error(problem, self._rank) from None
         expected, self._kept = self._kept.size, None
         received = status.Get_count(MPI.BYTE)
         if received != expected:
@@ -153,8 +158,8 @@ class _Received:
             self._kept = None
 
 
-def _error(problem: MPI.Exception) -> RankError:
-    return RankError(f"MPI: {problem.Get_error_string()}", code="E0911")
+def _error(problem: MPI.Exception, rank: int) -> RankError:
+    return RankError(in_words(problem.Get_error_string(), rank), code="E0911")
 
 
 class _Requests:
@@ -180,4 +185,4 @@ class _Arrived:
         self.size = size
 
     def receive(self, buffer: Bytes) -> Pending:
-        return _Received(self._message.Irecv((buffer, MPI.BYTE)), buffer, self._status)
+        return _Received(self._message.Irecv((buffer, MPI.BYTE)), buffer, self._status, self.source)
