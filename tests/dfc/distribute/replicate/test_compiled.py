@@ -17,6 +17,7 @@ from dfc.ir.graph import Graph
 from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.module import Module
 from tests.support.replicating import Network, pieces, replicated_f32, same_bits, tree
+from tests.support.sweeping import few
 
 SAMPLES = Path(__file__).parents[4] / "samples"
 NUMBERS = np.random.default_rng(11)
@@ -112,7 +113,7 @@ def _text_of(name: str) -> str:
 
 @pytest.mark.parametrize(
     ("name", "settings", "feeds"),
-    [("noisy", {}, _noise(24)), ("digits", {"HIDDEN": 16}, _images(32)), ("lstm", {"WIDTH": 8}, _text(16))],
+    few([("noisy", {}, _noise(24)), ("digits", {"HIDDEN": 16}, _images(32)), ("lstm", {"WIDTH": 8}, _text(16))], 2),
 )
 def test_native_training_leaves_the_same_bits_on_any_number_of_ranks(
     name: str, settings: Mapping[str, int], feeds: dict[str, object]

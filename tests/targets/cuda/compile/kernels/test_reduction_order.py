@@ -18,6 +18,7 @@ from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_arrays import run_loops
 from tests.support.kernel_texts import run_text
 from tests.support.programs import KernelMaker
+from tests.support.sweeping import few
 from tests.targets.cpu.test_lower_reduce import reduction, softmax, whole
 from tests.targets.cpu.test_reduction_order import numbers, short_rows
 
@@ -89,10 +90,10 @@ def test_axes_that_are_not_neighbours() -> None:
 
 
 def test_warps_and_blocks_of_a_device() -> None:
-    for shape in ((3, 10), (2, 100), (1, 1000), (1, 9000)):
+    for shape in few(((3, 10), (2, 100), (1, 1000), (1, 9000)), 2):
         rows("add", F32, 1, shape, DEVICE)
     rows("add", F32, 0, (300, 3), DEVICE)
-    for length in (10, 100, 128, 1000):
+    for length in few((10, 100, 1000, 128), 2):
         x = numbers(F32, (2, length))
         agree(softmax(True, {1: length}), [x, np.zeros_like(x)], [2], [x.shape, x.shape], DEVICE)
     outs = [np.zeros(1, np.float32), np.zeros(1, np.float32)]

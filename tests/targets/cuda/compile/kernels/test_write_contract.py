@@ -211,7 +211,7 @@ CONVOLUTIONS = ("zeros around", "steps and dilation", "groups, steps and dilatio
 
 
 @pytest.mark.parametrize("schedule", [SIMULATED, VECTORS], ids=["one by one", "vectors"])
-@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("name", few(CONVOLUTIONS, 3))
 def test_factors_are_read_through_index_maps(name: str, schedule: Schedule) -> None:
     x_shape, w_shape, form = FORMS[name]
     program = convolving(x_shape, w_shape, form, "f32", symbolic=False)
