@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import click
 
+from dfc.cli.data.archives import from_samples
 from dfc.cli.data.arrays import from_archives, from_arrays
 from dfc.cli.data.examples import Examples, unusable
 from dfc.cli.data.images import from_images
@@ -21,6 +22,7 @@ READERS: dict[str, Callable[[Sequence[str]], Examples]] = {
     "npy": from_arrays,
     "csv": from_tables,
     "txt": from_texts,
+    "tar": from_samples,
     "images": from_images,
 }
 

@@ -57,8 +57,8 @@ class SampleFiles(PackedFiles):
         offsets: list[list[int]] = []
         sizes: list[list[int]] = []
         last, damages = "", list[RecordError]()
-        for member in _members(source, damages):
-            key, ending = _split(member.name)
+        for member in members_of(source, damages):
+            key, ending = split_name(member.name)
             if not offsets or key != last:
                 offsets.append([MISSING] * len(names))
                 sizes.append([0] * len(names))
@@ -111,7 +111,7 @@ class SampleFiles(PackedFiles):
         return packed(self.layout, len(numbers), values, raw.data, strings), reasons
 
 
-def _members(source: FileSource, damages: list[RecordError]) -> Iterator[tarfile.TarInfo]:
+def members_of(source: FileSource, damages: list[RecordError]) -> Iterator[tarfile.TarInfo]:
     """The files of an archive; what ends it too early is a damage."""
     with open(source.name, "rb") as file:
         try:
@@ -143,7 +143,7 @@ def _members(source: FileSource, damages: list[RecordError]) -> Iterator[tarfile
             damages.append(RecordError(text, code="E0914", file=source.name, offset=begin))
 
 
-def _split(name: str) -> tuple[str, str]:
+def split_name(name: str) -> tuple[str, str]:
     """The name of a sample, with its folders, and the ending of a file of it."""
     folder, slash, own = name.rpartition("/")
     stem, _, ending = own.partition(".")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
+import tarfile
 import zlib
 from pathlib import Path
 
@@ -52,6 +54,32 @@ def test_rows_of_arrays(dfc: Command) -> None:
     ) and done.out == f"wrote 4 examples to out.rec ({os.path.getsize('out.rec')} B)\n"
     expected = [(images[n % 3].tobytes(), label, w) for n, (label, w) in enumerate([(5, 1), (-6, 2), (7, 0.5), (8, 3)])]
     assert examples("out.rec") == [{"image": [i], "label": [n], "w": [w]} for i, n, w in expected]
+
+
+def archive(path: str, *files: tuple[str, bytes]) -> None:
+    with tarfile.open(path, "w") as tar:
+        for name, data in files:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+
+
+def test_samples_of_tar_archives(dfc: Command) -> None:
+    archive("a.tar", ("d/1.jpg", b"\xff\xd8"), ("d/1.cls", b" -3\n"), ("d/2.cls", b"7"), ("d/2.seg.png", b""))
+    assert dfc("data", "make", "out.rec", "--from", "a.tar").code == 0
+    assert examples("out.rec") == [{"jpg": [b"\xff\xd8"], "cls": [-3]}, {"cls": [7], "seg.png": [b""]}]
+    for files, reason in (
+        ([("1.jpg", b""), ("1.jpg", b"")], "two files of 1 end in .jpg"),
+        ([("1", b"")], "1 has no ending that names a feature"),
+        ([("1.cls", b"cat")], "1.cls holds no number of a class: cat"),
+        ([("1.cls", b"9" * 30)], "1.cls holds no number of a class"),
+    ):
+        archive("b.tar", *files)
+        assert reason in dfc("data", "make", "b.rec", "--from", "b.tar").message
+    whole = Path("a.tar").read_bytes()
+    Path("b.tar").write_bytes(whole[:600])
+    assert "b.tar: at byte " in dfc("data", "make", "b.rec", "--from", "b.tar").message
+    assert not Path("b.rec").exists()
 
 
 def test_some_arrays_of_an_archive_under_other_names(dfc: Command) -> None:
@@ -110,7 +138,7 @@ def test_lines_of_text(dfc: Command, folder: Path) -> None:
     assert dfc("data", "make", "out.rec", "--from", "t.log", "--as", "txt").code == 0
     assert examples("out.rec") == [{"text": [text]} for text in (b"one", b"", b"\xfftwo")]
     message = dfc("data", "make", "o.rec", "--from", "t.log").message
-    assert "t.log: its name does not say how to read it; add --as, one of npz, npy, csv, txt, images" in message
+    assert "t.log: its name does not say how to read it; add --as, one of npz, npy, csv, txt, tar, images" in message
 
 
 def test_a_folder_of_images(dfc: Command, folder: Path) -> None:
