@@ -29,6 +29,16 @@ CALLS = ("mkdir", "write", "fsync", "rename", "renameat", "unlinkat")
 ROOT = Path(__file__).parents[3]
 
 
+MADE = {"mkdir": 4, "write": 15, "fsync": 13, "rename": 3, "unlinkat": 3}
+"""How often each call is made that may be hindered at any time."""
+ERRORS = {"mkdir": "ENOSPC", "write": "ENOSPC", "fsync": "EIO", "rename": "EACCES", "unlinkat": "EIO"}
+
+
+def calls(**some: int) -> list[tuple[str, int]]:
+    """Of each of these calls so many, the last one first: before that one there is most to lose."""
+    return [(call, number) for call, count in some.items() for number in few(range(MADE[call], 0, -1), count)]
+
+
 def strace(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     log = folder / "strace.log"
     words = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", str(log), *options]
@@ -92,17 +102,7 @@ def test_the_calls_are_those_that_were_expected(counts: Counter[str]) -> None:
 
 @pytest.mark.parametrize(
     ("call", "number"),
-    few(
-        [
-            ("renameat", 1),
-            *(("mkdir", n) for n in range(1, 5)),
-            *(("write", n) for n in range(1, 16)),
-            *(("fsync", n) for n in range(1, 14)),
-            *(("rename", n) for n in range(1, 4)),
-            *(("unlinkat", n) for n in (1, 2, 3)),
-        ],
-        13,
-    ),
+    [("renameat", 1), *calls(mkdir=1, write=3, fsync=3, rename=1, unlinkat=1)],
 )
 def test_killed_at_a_call(tmp_path: Path, counts: Counter[str], call: str, number: int) -> None:
     assert number <= counts[call]
@@ -119,16 +119,7 @@ def test_killed_at_a_call(tmp_path: Path, counts: Counter[str], call: str, numbe
         ("fsync", "6+", "EIO"),
         ("rename", "2+", "ENOSPC"),
         ("unlinkat", "3", "EBUSY"),
-        *few(
-            [
-                *(("write", str(n), "ENOSPC") for n in range(1, 16)),
-                *(("fsync", str(n), "EIO") for n in range(1, 14)),
-                *(("rename", str(n), "EACCES") for n in (1, 2, 3)),
-                *(("unlinkat", str(n), "EIO") for n in (1, 2)),
-                *(("mkdir", str(n), "ENOSPC") for n in range(1, 5)),
-            ],
-            12,
-        ),
+        *((call, str(n), ERRORS[call]) for call, n in calls(write=3, fsync=2, rename=1, unlinkat=1, mkdir=1)),
     ],
 )
 def test_a_call_that_fails_is_told_and_costs_nothing(
