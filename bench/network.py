@@ -5,8 +5,8 @@
 Through the transport of dfc, of which each figure is the best of `REPEATS`: a message of 8 bytes there and back; many
 of them one after the other, whose senders need not wait (`message`, the time of a processor for each); and one of 16 MB
 (`bandwidth`). `latency` is half of a round trip without the processors. `request` is from two programs, one with a sum
-and one with nine: half of what a sum costs. Ranks on one machine have its memory between them; for a network run them
-on two hosts.
+and one with nine: half of what a sum costs; `call` is what is left of the first one's step, half for each rank. Ranks
+on one machine have its memory between them; for a network run them on two hosts.
 """
 
 from __future__ import annotations
@@ -108,11 +108,15 @@ def measured(comm: MpiComm) -> dict[str, object]:
     large = min(pair.round_trip(LARGE) for _ in range(REPEATS))
     message = min(pair.burst() for _ in range(REPEATS))
     one, nine = with_sums(1), with_sums(9)
+    request, sums = max((nine - one) / 16, 0.0), 2  # the gradient and the loss
+    messages = 2 + 2 * sums + 2  # a call and its feed, sums, an answer: each sent and received
+    left = one - 2 * sums * request - 2 * messages * message
     return {
         "format": FORMAT,
         "latency": max(trip / 2 - 2 * message, 0.0),
         "message": message,
-        "request": max((nine - one) / 16, 0.0),
+        "request": request,
+        "call": max(left / 2, 0.0),
         "bandwidth": LARGE.nbytes / max(large / 2 - trip / 2, 1e-9),
         "measured": {
             "ranks": 2,

@@ -43,16 +43,14 @@ class Clocks:
         """They do not go on before."""
         self.now[ranks] = np.maximum(self.now[ranks], until)
 
-    def ask(self, ranks: Ranks) -> None:
-        """Native code asks its host for something, or is called by it."""
-        self.now[ranks] += self.network.request
-        self.messaging[ranks] += self.network.request
+    def serve(self, ranks: Ranks, seconds: float) -> None:
+        """The processor is busy with a call, or with what native code asks its host for."""
+        self.now[ranks] += seconds
+        self.messaging[ranks] += seconds
 
     def handle(self, ranks: Ranks, messages: float) -> None:
         """The processor sends or receives so many messages."""
-        took = messages * self.network.message
-        self.now[ranks] += took
-        self.messaging[ranks] += took
+        self.serve(ranks, messages * self.network.message)
 
     def send(self, ranks: Ranks, messages: float, size: float) -> Times:
         """The link of each of these ranks carries so many messages of so many bytes each; when the last one has

@@ -12,25 +12,27 @@ from dfc_runtime.formats import strict_json
 from dfc_runtime.formats.fields import integer, mapping, seconds, text
 
 FORMAT = "dfc network 1"
-KEYS = frozenset({"format", "latency", "message", "bandwidth", "request", "imbalance", "seed", "measured"})
+KEYS = frozenset({"format", "latency", "message", "bandwidth", "request", "call", "imbalance", "seed", "measured"})
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
     """`latency` in seconds from a link to another; `message` the seconds of a processor for each message that it sends
     or receives; `bandwidth` the bytes per second of a link; `request` the seconds of a processor each time that native
-    code asks its host, for a sum, or is asked, by a call. Stragglers: the seconds that a rank computes are multiplied
-    by e to a normal number times `imbalance`, drawn for each rank from `seed`."""
+    code asks its host, for a sum or a message; `call` those of rank 0 for a call, and of another rank for its part.
+    Stragglers: the seconds that a rank computes are multiplied by e to a normal number times `imbalance`, drawn for
+    each rank from `seed`."""
 
     latency: float
     message: float
     bandwidth: float
     request: float = 0.0
+    call: float = 0.0
     imbalance: float = 0.0
     seed: int = 0
 
 
-DEFAULT = Network(latency=LATENCY, message=5e-6, bandwidth=WIRE_RATE, request=1e-5)
+DEFAULT = Network(latency=LATENCY, message=5e-6, bandwidth=WIRE_RATE, request=1e-5, call=5e-5)
 """The table of rates that placement uses, where no file says what the network can do."""
 
 
@@ -54,6 +56,7 @@ def network_of(content: str) -> Network:
         seconds(data["message"], "message"),
         bandwidth,
         seconds(data.get("request", 0.0), "request"),
+        seconds(data.get("call", 0.0), "call"),
         seconds(data.get("imbalance", 0.0), "imbalance"),
         integer(data.get("seed", 0), "seed"),
     )

@@ -5,9 +5,9 @@ for how long. With more ranks than blocks each rank has one block of the same si
 ranks; with fewer, ranks share the blocks.
 
 A call is one message from rank 0 to each of the others, its feeds behind it, and one answer from each; each rank is
-asked for its part. Of several ranks each asks its host to contribute to a sum, to wait for one, to send and to receive.
-A value that another site needs is one message from each task that has it to each one that needs it. What is inside of a
-region is part of its node, but for sums.
+called for its part. Of several ranks each asks its host to contribute to a sum, to wait for one, to send and to
+receive. A value that another site needs is one message from each task that has it to each one that needs it. What is
+inside of a region is part of its node, but for sums.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class _Step:
             there = clocks.arrive(one, 1, float(sum(arrays)), left, float(clocks.now[0]))
             clocks.wait(one, there)
             clocks.handle(one, 1 + len(arrays))
-        clocks.ask(ranks)
+        if len(others):
+            clocks.serve(ranks, clocks.network.call)
 
     def _feeds(self) -> list[Value]:
         return [value for value in self._entry.block.parameters if not value.is_token]
@@ -142,14 +143,14 @@ class _Step:
             each.finish(self._clocks)
         for key in waits:
             if self._job.tasks > 1:
-                self._clocks.ask(ranks)
+                self._clocks.serve(ranks, self._clocks.network.request)
             self._sum(key).wait(self._clocks)
         self._sites.update(dict.fromkeys(node.results, site))
 
     def _contribute(self, key: str) -> None:
         if key not in self._sums:
             if self._job.tasks > 1:
-                self._clocks.ask(self._job.ranks(None))
+                self._clocks.serve(self._job.ranks(None), self._clocks.network.request)
             self._held = self._sum(key).contribute(self._clocks, self._held)
 
     def _sum(self, key: str) -> Sum:
@@ -177,11 +178,11 @@ class _Step:
         if source.job == site.job and source.task is None:
             return  # a task of the job has it itself
         size, first = float(self._costs.bytes_of(value)), float(clocks.now[senders].min())
-        clocks.ask(senders)
+        clocks.serve(senders, clocks.network.request)
         clocks.handle(senders, len(receivers))
         left = clocks.send(senders, len(receivers), size)
         clocks.wait(receivers, clocks.arrive(receivers, len(senders), size, float(left.max()), first))
-        clocks.ask(receivers)
+        clocks.serve(receivers, clocks.network.request)
         clocks.handle(receivers, len(senders))
 
     def _answer(self, ranks: Ranks) -> float:

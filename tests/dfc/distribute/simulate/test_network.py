@@ -13,8 +13,8 @@ GOOD = {"format": "dfc network 1", "latency": 2e-6, "message": 1e-6, "bandwidth"
 
 def test_a_network_says_what_messages_cost() -> None:
     assert network_of(json.dumps(GOOD)) == Network(2e-6, 1e-6, 1e9)
-    more = {**GOOD, "request": 5e-6, "imbalance": 0.1, "seed": 7, "measured": {"ranks": [2, 3]}}
-    assert network_of(json.dumps(more)) == Network(2e-6, 1e-6, 1e9, 5e-6, 0.1, 7)
+    more = {**GOOD, "request": 5e-6, "call": 4e-5, "imbalance": 0.1, "seed": 7, "measured": {"ranks": [2, 3]}}
+    assert network_of(json.dumps(more)) == Network(2e-6, 1e-6, 1e9, 5e-6, 4e-5, 0.1, 7)
 
 
 @pytest.mark.parametrize(

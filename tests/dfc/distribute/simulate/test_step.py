@@ -76,11 +76,14 @@ def test_calling_many_ranks_takes_the_processor_of_rank_0() -> None:
     assert share > 0.9
 
 
-def test_each_sum_costs_two_requests_and_a_call_one_but_on_one_rank() -> None:
-    """The gradient and the loss."""
-    for ranks, requests in ((1, 1), (8, 5)):
-        asking = predicted(ranks, Network(0, 0, 1e30, request=1e-3))
-        assert asking.seconds - predicted(ranks, FREE).seconds == pytest.approx(requests * 1e-3, rel=0.01)
+def test_of_several_ranks_each_sum_costs_two_requests_and_a_call_each_end() -> None:
+    """The gradient and the loss; the call at rank 0, which goes on when the others are done, and at those."""
+    for ranks, sums in ((1, 0), (8, 2)):
+        free = predicted(ranks, FREE).seconds
+        assert predicted(ranks, Network(0, 0, 1e30, request=1e-3)).seconds - free == pytest.approx(
+            2e-3 * sums, rel=0.01
+        )
+        assert predicted(ranks, Network(0, 0, 1e30, call=1e-3)).seconds - free == pytest.approx(1e-3 * (sums > 0))
 
 
 def test_bytes_are_those_of_feeds_and_gradients() -> None:
