@@ -14,12 +14,15 @@ Guarantees that equal queues have equal layouts.
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import I64, U8
 from dfc.ir.types import TensorType
-from dfc_runtime.formats.queue_layout import QueueField, QueueLayout
+
+if TYPE_CHECKING:
+    from dfc_runtime.formats.queue_layout import QueueLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ MUTEX = QueueForm(("holder",), (TensorType(I64),), 1, is_mutex=True)
 
 def layout(form: QueueForm) -> QueueLayout:
     """Where everything lies."""
+    from dfc_runtime.formats.queue_layout import QueueField, QueueLayout  # most programs have no queues
+
     pairs = zip(form.fields, form.types, strict=True)
     fields = tuple(QueueField(name, type_.machine.name, _extents(type_)) for name, type_ in pairs)
     return QueueLayout(fields, form.capacity, form.reserve, form.is_reordered, form.bounds, form.varying)

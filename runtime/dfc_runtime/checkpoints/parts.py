@@ -22,6 +22,8 @@ from dfc_runtime.formats.manifest import described
 Array = NDArray[np.generic]
 Types = Mapping[str, tuple[str, tuple[int, ...]]]
 """Element type and shape by full name."""
+MARK = "/"
+"""Between the names of a queue and of a field of its elements."""
 MOST_EMPTY_ROWS = 1 << 24
 """Of a table without columns, whose rows take no bytes in a file, but do when they are listed."""
 

@@ -16,13 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls.element_types import numpy_dtype
-from dfc_runtime.checkpoints.parts import Saved
+from dfc_runtime.checkpoints.parts import MARK, Saved
 from dfc_runtime.formats.manifest import StateEntry
 from dfc_runtime.formats.queue_layout import HEADER_BYTES, QueueLayout
 
 Array = NDArray[np.generic]
-MARK = "/"
-"""Between the names of a queue and of a field."""
 
 
 def contents(name: str, layout: QueueLayout, memory: Array, put: int, taken: int) -> list[Saved]:

@@ -12,8 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from dfc_runtime.checkpoints import queues, store
+from dfc_runtime.checkpoints import store
 from dfc_runtime.checkpoints.format import Saved
+from dfc_runtime.checkpoints.parts import MARK
 from dfc_runtime.checkpoints.store import ChosenCheckpoint
 from dfc_runtime.errors import CheckpointError, FeedError
 from dfc_runtime.formats.manifest import StateEntry
@@ -44,7 +45,7 @@ def restore(
     gates."""
     layouts = None if pipeline is None else pipeline.layouts
     selected, chosen = choose(state.entries, program, folder, names, rename, only, best=best, layouts=layouts)
-    variables = {name: saved.array for name, saved in chosen.items() if queues.MARK not in name}
+    variables = {name: saved.array for name, saved in chosen.items() if MARK not in name}
     if pipeline is None or len(variables) == len(chosen):
         with state.background:
             state.fill_all(variables)
@@ -75,6 +76,8 @@ def choose(
     selected = store.find(folder, best=best)
     saved = _under_present_names(entries, _renamed(selected.checkpoint.state, rename))
     for name, layout in (layouts or {}).items():
+        from dfc_runtime.checkpoints import queues  # most programs have none
+
         fields = queues.entries(name, layout, saved, entries[name])
         entries = {**entries, **fields}
         names += fields
@@ -94,6 +97,8 @@ def choose(
 def _check_queues(folder: Path, layouts: Mapping[str, QueueLayout], chosen: Mapping[str, Saved]) -> None:
     """Numbers that code takes for granted."""
     for name, layout in layouts.items():
+        from dfc_runtime.checkpoints import queues  # most programs have none
+
         fault = queues.fault_of(name, layout, chosen) if _has(chosen, name) else ""
         if fault:
             raise _unfit(folder, fault)
@@ -104,7 +109,7 @@ def _unfit(folder: Path, fault: str) -> CheckpointError:
 
 
 def _has(chosen: Mapping[str, Saved], queue: str) -> bool:
-    return any(name.partition(queues.MARK)[0] == queue for name in chosen if queues.MARK in name)
+    return any(name.partition(MARK)[0] == queue for name in chosen if MARK in name)
 
 
 def _patterns(only: object) -> Sequence[str] | None:
@@ -119,7 +124,7 @@ def _patterns(only: object) -> Sequence[str] | None:
 
 def _chosen(name: str, patterns: Sequence[str] | None) -> bool:
     """A queue is chosen as a whole."""
-    whole = name.partition(queues.MARK)[0]
+    whole = name.partition(MARK)[0]
     return patterns is None or any(fnmatchcase(whole, pattern) for pattern in patterns)
 
 

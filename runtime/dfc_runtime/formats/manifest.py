@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.cluster import Cluster
-from dfc_runtime.formats.queue_layout import QueueLayout
+
+if TYPE_CHECKING:
+    from dfc_runtime.formats.queue_layout import QueueLayout  # most programs have no queues
 
 FORMAT = 2
 """The number of the format; since 2 code ends with the seal of its manifest."""

@@ -224,11 +224,11 @@ def _state(value: object, where: str) -> StateEntry:
     if len(entry.shape) > MAXIMUM_RANK or math.prod(entry.shape) * SIZES[entry.dtype] > fields.LARGEST:
         raise ValueError(f"{where} is too large")
     if record.has("queue"):
-        from dfc_runtime.formats import queue_layout  # most programs have none
+        from dfc_runtime.formats import queue_json  # most programs have none
 
         if entry.kind != QUEUE:
             raise ValueError(f"{where} is no queue, and says how elements lie in it")
-        layout = queue_layout.from_json(record.get("queue"), record.field_path("queue"), math.prod(entry.shape))
+        layout = queue_json.from_json(record.get("queue"), record.field_path("queue"), math.prod(entry.shape))
         entry = replace(entry, queue=layout)
     record.done()
     return entry

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dfc_runtime.calls.formulas import Formula
-from dfc_runtime.formats import cluster_writing, queue_layout
+from dfc_runtime.formats import cluster_writing
 from dfc_runtime.formats.manifest import (
     FORMAT,
     Entry,
@@ -18,6 +20,9 @@ from dfc_runtime.formats.manifest import (
     SourceLocation,
     StateEntry,
 )
+
+if TYPE_CHECKING:
+    from dfc_runtime.formats.queue_layout import QueueLayout
 
 
 def to_json(manifest: Manifest) -> dict[str, object]:
@@ -105,8 +110,14 @@ def _state(each: StateEntry) -> object:
         "saved": each.saved,
         "doc": each.doc,
         "place": _location(each.location),
-        **({"queue": queue_layout.to_json(each.queue)} if each.queue is not None else {}),
+        **({"queue": _queue(each.queue)} if each.queue is not None else {}),
     }
+
+
+def _queue(layout: QueueLayout) -> object:
+    from dfc_runtime.formats import queue_json  # most programs have none
+
+    return queue_json.to_json(layout)
 
 
 def _fault(each: FaultSite) -> object:
