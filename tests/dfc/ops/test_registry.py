@@ -27,11 +27,13 @@ unary("softplus", "float", "log(1 + exp(x)).", lambda x: np.logaddexp(x, 0), lam
 def fresh_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A table that is loaded again, with plug-ins from a folder of this test."""
     registry.load_all()
-    monkeypatch.setattr(table, "RECORDS", dict(table.RECORDS))
+    records = dict(table.RECORDS)
     monkeypatch.setattr(table, "_begun", False)
     monkeypatch.setattr(table, "_loaded", False)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
+    table.RECORDS.clear()  # the registry holds this very table
+    table.RECORDS.update(records)
 
 
 def _offer(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
