@@ -42,6 +42,13 @@ def json_line(entry: str, report: running.Report, updates: Updates | None) -> st
             "end_of_data": report.is_out_of_data,
             "results": {name: plain(value) for name, value in report.results.items()},
             **running.shares(report),
-            **({} if updates is None else {"staleness": dict(sorted(updates.staleness.items()))}),
+            **_of_updates(updates),
         }
     )
+
+
+def _of_updates(updates: Updates | None) -> dict[str, object]:
+    """How late updates were, and how many steps came too late to be used."""
+    if updates is None:
+        return {}
+    return {"staleness": dict(sorted(updates.staleness.items())), "dropped": updates.dropped}

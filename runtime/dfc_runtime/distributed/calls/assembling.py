@@ -35,7 +35,7 @@ def assembled(
             if split.split_axis < 0:
                 if plan.split.update is None:
                     whole[number] = value
-                elif is_array(value):
+                elif is_array(value) and len(value):  # a task may have come to no step in time
                     steps.setdefault(number, []).append(value)
                 continue
             assert is_array(value)

@@ -29,3 +29,6 @@ class Part(ABC):
     @abstractmethod
     def run(self, feeds: Sequence[object], sizes: Mapping[str, int]) -> list[object]:
         """Does it, with feeds in the order of the plan's part; the results that this task gives."""
+
+    def cancel(self) -> None:  # noqa: B027  # most have nothing of their own under way
+        """After a run that failed: gives up what is under way."""

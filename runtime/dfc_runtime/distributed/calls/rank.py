@@ -98,6 +98,7 @@ class Rank:
             edges.finish()
         except BaseException:
             edges.cancel()
+            own.cancel()
             raise
         finally:
             waiting.doing = before

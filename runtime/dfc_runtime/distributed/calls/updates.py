@@ -40,6 +40,7 @@ class _Messages:
         self._plan, self._edges, self._waiting = plan, edges, waiting
         self._key = plan.split.updates
         self._pending: list[Pending] = []
+        self._abandoned: list[Pending] = []
 
     def send(
         self, rank: int, codec: Codec, numbers: Sequence[int], values: Sequence[Value], *, is_last: bool = False
@@ -72,6 +73,11 @@ class _Messages:
             self._waiting.wait(pending.test, lambda: Awaited("what was sent to be taken", -1))
         self._pending = []
 
+    def cancel(self) -> None:
+        """Gives up; messages may still read their memory, so it is kept."""
+        self._abandoned += self._pending
+        self._pending = []
+
 
 _LAST = Codec(2, [])
 
@@ -98,6 +104,9 @@ class ReplicaPart(Part):
         self._unnamed = own.unnamed_result
         self._variables = Codec(2, [Member(each.dtype, len(each.shape)) for each in own.parameters[feeds:]])
         self._handed = Codec(0, [Member(each.dtype, len(each.shape)) for each in own.results[results:]])
+        self._no_steps = [
+            np.zeros((0,) * (len(each.shape) + 1), wire.numpy_dtype(each.dtype)) for each in own.results[:results]
+        ]
         self._messages = _Messages(plan, edges, waiting)
         self._awaited = lambda: Awaited(f"variables of `{plan.name}`", self._owner)
 
@@ -121,7 +130,12 @@ class ReplicaPart(Part):
             self._messages.send(self._owner, self._handed, (), self._handed.values_of(values[self._results :]))
             rows.append(values[: self._results])
         self._messages.finish()
+        if not rows:  # all steps were over when this task came
+            return [*self._no_steps]
         return [np.stack([np.asarray(value) for value in column])[used] for column in zip(*rows, strict=True)]
+
+    def cancel(self) -> None:
+        self._messages.cancel()
 
     def _block(self, feeds: Sequence[object], number: int) -> list[object]:
         """What one step is fed: its block of what is cut, and all of the rest."""
@@ -187,6 +201,9 @@ class OwnerPart(Part):
         log.staleness.update(turns.staleness)
         self._messages.finish()
         return []
+
+    def cancel(self) -> None:
+        self._messages.cancel()
 
     def _answer(self, turns: Turns, task: int, *, is_late: bool) -> None:
         numbers, rank = (turns.step(task), int(not is_late)), self._ranks[task]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dfc
+from dfc_runtime.distributed.transport import wire
 from dfc_runtime.distributed.transport.comm import FIRST_EDGE
 from dfc_runtime.distributed.transport.in_process import Faults
 from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of
@@ -155,6 +156,10 @@ def test_backups_add_up_the_first_gradients_of_each_step() -> None:
         assert str(updates) == "updates by staleness: 0: 6; dropped: 2"
         np.testing.assert_allclose(loss, np.mean(losses), rtol=1e-6)
         module.init()
+        log.replay([0, 2, 3, 0, 2, 3, 0, 2, 3, 1])  # all is over when task 1 comes
+        assert module.train(x, RATE).loss > 0
+        assert module.state["seen"] == 6
+        module.init()
         module.train(x, RATE)  # in whichever order
         assert module.state["seen"] == 6
 
@@ -172,3 +177,29 @@ def test_a_replica_that_falls_silent_ends_the_call_with_one_message() -> None:
     for outcome in (outcomes[0], outcomes[2]):  # the other one was done, and serves until rank 0 goes
         assert isinstance(outcome, dfc.RankError), outcomes
         assert " s for a step of `train` (model.dfg:6:7) from rank 2 (worker task 1)" in outcome.message
+
+
+def test_what_a_call_that_failed_has_sent_is_not_waited_for_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "INLINE", 4)  # gradients are messages of their own, which somebody has to take
+
+    def work(module: dfc.ClusterModule) -> None:
+        module.entries["train"].updates.replay([0, *[1] * 5, *[0] * 4])  # nobody takes the first gradient of task 0
+        with pytest.raises(dfc.RunError, match="broken"):
+            module.train(X, RATE)
+        module.init()
+        module.train(X, RATE)
+        assert module.state["seen"] == 8
+
+    def follow(module: dfc.ClusterModule) -> None:
+        own = module._rank.own_part(module.entries["train"].plan)
+        whole = own._function
+
+        def fails_once(*_: object, **__: object) -> object:
+            own._function = whole
+            raise dfc.RunError("broken", code="E0902")
+
+        if module.rank == 2:
+            own._function = fails_once
+        module.serve()
+
+    on_cluster(cluster_bundle(PROGRAM, DEPLOYMENT), 3, work, follow, seconds=5)
