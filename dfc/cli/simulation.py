@@ -22,6 +22,8 @@ def scenarios(stated: Sequence[str]) -> list[Scenario]:
         pairs: dict[str, str] = {}
         for part in text.split(","):
             key, _, value = part.partition("=")
+            if key in pairs:
+                raise click.UsageError(f"--simulate takes {KEYS}: {key} is given twice in {text!r}")
             pairs[key] = value
         if set(pairs) - {"ranks", "network"} or not pairs.get("ranks", "").isdecimal() or len(pairs["ranks"]) > 9:
             raise click.UsageError(f"--simulate takes {KEYS}, not {text!r}")

@@ -9,10 +9,12 @@ from __future__ import annotations
 from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.place.cost import LATENCY, WIRE_RATE
 from dfc_runtime.formats import strict_json
-from dfc_runtime.formats.fields import integer, mapping, seconds, text
+from dfc_runtime.formats.fields import integer, mapping, text
 
 FORMAT = "dfc network 1"
 KEYS = frozenset({"format", "latency", "message", "bandwidth", "request", "call", "imbalance", "seed", "measured"})
+
+MOST_SECONDS, MOST_BANDWIDTH, MOST_IMBALANCE = 1e6, 1e18, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,19 @@ def network_of(content: str) -> Network:
     missing = sorted({"latency", "message", "bandwidth"} - data.keys())
     if missing:
         raise ValueError(f"it has no {missing[0]!r}")
-    bandwidth = seconds(data["bandwidth"], "bandwidth")
-    if not bandwidth:
-        raise ValueError("bandwidth is 0")
     return Network(
-        seconds(data["latency"], "latency"),
-        seconds(data["message"], "message"),
-        bandwidth,
-        seconds(data.get("request", 0.0), "request"),
-        seconds(data.get("call", 0.0), "call"),
-        seconds(data.get("imbalance", 0.0), "imbalance"),
+        _number(data["latency"], "latency"),
+        _number(data["message"], "message"),
+        _number(data["bandwidth"], "bandwidth", 1, MOST_BANDWIDTH),
+        _number(data.get("request", 0.0), "request"),
+        _number(data.get("call", 0.0), "call"),
+        _number(data.get("imbalance", 0.0), "imbalance", 0, MOST_IMBALANCE),
         integer(data.get("seed", 0), "seed"),
     )
+
+
+def _number(value: object, name: str, low: float = 0, high: float = MOST_SECONDS) -> float:
+    """Within limits that keep all sums of times finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ValueError(f"{name} is not a number from {low:g} to {high:g}")
+    return float(value)

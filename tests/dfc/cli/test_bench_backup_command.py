@@ -24,3 +24,10 @@ def test_gradients_that_come_late_are_dropped_and_counted(dfc: Command) -> None:
     assert [row["backups"] for row in measured["rows"]] == [0, 1]
     assert measured["rows"][0]["dropped"] == 0
     assert 1 <= measured["rows"][1]["dropped"] <= 3  # who is late in one step may miss the next one
+
+
+@pytest.mark.parametrize("asked", ["--usual=nan", "--slow=inf", "--slow=-1", "--chance=nan"])
+def test_delays_that_are_no_numbers_are_refused(dfc: Command, asked: str) -> None:
+    ended = dfc("bench", "backup", asked)
+    assert ended.code == 2
+    assert "is not in the range 0<=x<=" in ended.message

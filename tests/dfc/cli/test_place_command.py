@@ -228,6 +228,7 @@ def test_a_step_is_predicted_for_other_numbers_of_ranks(replicated: list[str], t
     ("asked", "complaint"),
     [
         ("ranks=many", "--simulate takes ranks=N or ranks=N,network=FILE, not 'ranks=many'"),
+        ("ranks=4,ranks=8", "--simulate takes ranks=N or ranks=N,network=FILE: ranks is given twice"),
         ("4", "--simulate takes ranks=N or ranks=N,network=FILE, not '4'"),
         ("ranks=4,net=x", "not 'ranks=4,net=x'"),
         ("ranks=0", "ranks=0 is no number of ranks from 1 to 100,000"),

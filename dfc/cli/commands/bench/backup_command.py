@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import json
+import math
 
 import click
 
 from dfc.cli.stragglers import Delays, Measured, measured
 from dfc.cli.tables import seconds, table
 
+MOST_SECONDS = 10
+"""Far from the seconds after which ranks that wait give up."""
+
+
+class _Within(click.FloatRange):
+    """A number from 0 on; what is none (`nan`) is in no range."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__(0, most)
+
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value} is not in the range 0<=x<={self.max}.", param, ctx)
+        return number
+
 
 @click.command("backup", short_help="Say what backup tasks gain where tasks are slow by chance.")
 @click.option("--tasks", type=click.IntRange(1, 64), default=8, show_default=True, help="Tasks whose steps count.")
 @click.option("--backups", type=click.IntRange(0, 16), default=3, show_default=True, help="Measure with 0 to so many.")
-@click.option("--steps", type=click.IntRange(1), default=100, show_default=True, help="Steps of each measurement.")
-@click.option("--usual", type=click.FloatRange(0), default=0.01, show_default=True, help="Seconds of a usual step.")
-@click.option("--slow", type=click.FloatRange(0), default=0.05, show_default=True, help="Seconds of a slow step.")
-@click.option("--chance", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="How often it is slow.")
+@click.option(
+    "--steps", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Steps of each measurement."
+)
+@click.option("--usual", type=_Within(MOST_SECONDS), default=0.01, show_default=True, help="Seconds of a usual step.")
+@click.option("--slow", type=_Within(MOST_SECONDS), default=0.05, show_default=True, help="Seconds of a slow step.")
+@click.option("--chance", type=_Within(1), default=0.05, show_default=True, help="How often it is slow.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the chance.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(

@@ -22,8 +22,10 @@ def test_a_network_says_what_messages_cost() -> None:
     [
         ({"format": "dfc profile 1"}, 'its format is not "dfc network 1"'),
         ({"latency": None}, "it has no 'latency'"),
-        ({"latency": -1}, "latency is not a number of seconds"),
-        ({"bandwidth": 0}, "bandwidth is 0"),
+        ({"latency": -1}, "latency is not a number from 0 to 1e\\+06"),
+        ({"latency": 10**400}, "latency is not a number from 0 to 1e\\+06"),
+        ({"bandwidth": 0}, "bandwidth is not a number from 1 to 1e\\+18"),
+        ({"imbalance": 1e6}, "imbalance is not a number from 0 to 10"),
         ({"bandwith": 1e9}, "nothing is called 'bandwith' there"),
         ({"seed": 1.5}, "seed is not a whole number"),
     ],
