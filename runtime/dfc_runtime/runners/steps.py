@@ -33,6 +33,7 @@ class StepLog:
     def __init__(self, queues: Sequence[str], put: Callable[[], tuple[int, ...]], waits: Callable[[], int]) -> None:
         self.queues = tuple(queues)
         self.steps: list[Step] = []
+        self._behind: tuple[int, ...] | None = None
         self._put, self._waits = put, waits
 
     def recorded(self, function: Callable[..., object]) -> Callable[..., object]:
@@ -45,16 +46,19 @@ class StepLog:
             result = function(*feeds, **named)
             if len(self.steps) < MOST_STEPS:
                 self.steps.append(Step(begin, clock(), waits() - waited, came))
+            elif self._behind is None:
+                self._behind = came
             return result
 
         return step
 
     def report(self, entry: str) -> Mapping[str, object]:
-        """What a trace says of the entry: numbers and names only, times in nanoseconds from the first step on."""
+        """What a trace says of the entry: numbers and names only, times in nanoseconds from the first step on. `put` is
+        of the end of what is told: of now, or of the begin of the first call that was not kept."""
         first = self.steps[0].begin if self.steps else 0
         return {
             "entry": entry,
             "queues": list(self.queues),
-            "put": list(self._put()),
+            "put": list(self._put() if self._behind is None else self._behind),
             "steps": [[each.begin - first, each.end - first, each.waits, *each.put] for each in self.steps],
         }
