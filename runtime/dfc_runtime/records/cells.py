@@ -7,6 +7,7 @@ to f32), and that one which is none, or none of the wanted type, is said to be s
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -49,8 +50,9 @@ def _some_numbers(
         valid = np.ones(len(begins), np.bool_)
         for cell in others.tolist():
             text = data[begins[cell] : ends[cell]].tobytes()
-            valid[cell] = NUMBER.fullmatch(text) is not None
-            values[cell] = float(text) if valid[cell] else 0
+            number = float(text) if NUMBER.fullmatch(text) is not None else None
+            valid[cell] = number is not None and (not math.isinf(number) or b"n" in text.lower())
+            values[cell] = number if valid[cell] else 0
         with np.errstate(over="ignore"):
             rounded = values.astype(dtype)
         return rounded, valid & (np.isfinite(rounded) | ~np.isfinite(values))

@@ -46,7 +46,7 @@ def test_floats_are_rounded_as_python_rounds_them(dtype: str) -> None:
     values, valid = read(NUMBERS, dtype)
     with np.errstate(over="ignore"):
         wanted = np.array([float(each) for each in NUMBERS]).astype(dtype)
-    overflows = np.isinf(wanted) & ~np.isinf(np.array([float(each) for each in NUMBERS]))
+    overflows = np.isinf(wanted) & ["inf" not in each.lower() for each in NUMBERS]
     np.testing.assert_array_equal(valid, ~overflows)
     np.testing.assert_array_equal(values[valid], wanted[valid])
     np.testing.assert_array_equal(np.signbit(values[valid]), np.signbit(wanted[valid]))
