@@ -17,7 +17,7 @@ import numpy as np
 
 from dfc_runtime.errors import RecordError
 from dfc_runtime.records.fields import Layout, numpy_type
-from dfc_runtime.records.files import Batch, IndexedFiles, Prefetched
+from dfc_runtime.records.files import BATCH_BYTES, Batch, IndexedFiles, Prefetched
 from dfc_runtime.records.framing import Frames, Numbers, OnError
 from dfc_runtime.terminal import in_one_line
 
@@ -51,6 +51,8 @@ class PackedFiles(IndexedFiles):
         return Batch(frames.take(intact), numbers[intact], tuple(errors))
 
     def prefetch(self, numbers: Numbers) -> Prefetched:
+        ends = np.cumsum(self.locate(numbers)[2])  # in the file, where cells may have more bytes than what is packed
+        numbers = numbers[: max(1, int(np.searchsorted(ends, BATCH_BYTES, side="right")))]
         frames, reasons = self.pack(numbers)
         addresses = frames.starts + frames.data.ctypes.data
         addresses[np.fromiter(reasons, np.int64, len(reasons))] = 0

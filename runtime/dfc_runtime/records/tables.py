@@ -144,7 +144,7 @@ class TableFiles(PackedFiles):
             columns.append(names.index(field.name))
             if columns[-1] + field.count > len(names):
                 left = len(names) - columns[-1]
-                text = f"{shown(field.name)} has {field.count} cells, and {left} columns begin there"
+                text = f"{shown(field.name)} has {field.count} cells, and {left} column{'s begin' if left > 1 else ' begins'} there"
                 raise _no_table(source, text)
         return Head(len(names), tuple(columns))
 
@@ -155,7 +155,7 @@ class TableFiles(PackedFiles):
         numbered by."""
         seps, first, inside = _separators(frames, self._separator)
         for row in np.flatnonzero(inside + 1 != width).tolist():
-            reasons[int(rows[row])] = f"it has {inside[row] + 1} cells, and {width} are wanted"
+            reasons[int(rows[row])] = _other_width(int(inside[row]) + 1, width)
         fits = np.flatnonzero(inside + 1 == width)
         inner = seps[first[fits][:, None] + np.arange(width - 1)]
         starts = frames.starts[fits]
@@ -260,6 +260,10 @@ def _unquoted(data: Bytes, begins: Numbers, ends: Numbers) -> tuple[Numbers, Num
         data[begin + 1 : begin + 1 + len(plain)] = np.frombuffer(plain, np.uint8)
         begins[cell], ends[cell] = begin + 1, begin + 1 + len(plain)
     return begins, ends, is_broken
+
+
+def _other_width(cells: int, width: int) -> str:
+    return f"it has {cells} cell{'s' * (cells > 1)}, and {width} {'are' if width > 1 else 'is'} wanted"
 
 
 def _cell(text: bytes) -> str:

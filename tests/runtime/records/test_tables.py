@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dfc_runtime.errors import RecordError
-from dfc_runtime.records import tables
+from dfc_runtime.records import packing, tables
 from dfc_runtime.records.fields import Field, Layout
 from dfc_runtime.records.tables import TableFiles
 
@@ -64,6 +64,7 @@ def test_without_a_head_fields_are_in_the_order_of_columns(tmp_path: Path) -> No
 
 DAMAGED = {
     "it has 4 cells, and 5 are wanted": "1,2,3,n",
+    "it has 1 cell, and 5 are wanted": "1",
     "it has 6 cells, and 5 are wanted": "1,2,3,n,m,",
     "the cell 1.5 is no i64, in the column label": "1.5,2,3,n,m",
     "an empty cell is no i64, in the column label": ",2,3,n,m",
@@ -90,10 +91,17 @@ def test_a_damaged_row_is_an_error_with_its_place_or_left_out(tmp_path: Path, re
         assert 1 not in batch.numbers and len(batch.skipped) == files.count - len(batch.numbers) >= 1
 
 
+def test_no_more_of_wide_rows_is_read_ahead_than_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "BATCH_BYTES", 30)
+    (tmp_path / "a.csv").write_text("x,note\n" + f"1,{'n' * 8}\n" * 5)
+    with TableFiles([tmp_path / "a.csv"], "fail", Layout((Field("x", "i64"),))) as files:
+        assert [len(files.prefetch(np.arange(count)).lengths) for count in (1, 3, 5)] == [1, 3, 3]
+
+
 FOREIGN = {
     "it is empty: the first line names the columns": b"",
     "it has no column name; did you mean names.; its columns: label, names": b"label,names\n1,2\n",
-    "x has 2 cells, and 1 columns begin there": b"name,label,note,x\n",
+    "x has 2 cells, and 1 column begins there": b"name,label,note,x\n",
     "its first line is no head": b"a,a\n",
     "it is compressed by gzip": b"\x1f\x8b\x08" + bytes(20),
 }
