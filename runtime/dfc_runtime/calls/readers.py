@@ -25,7 +25,7 @@ from dfc_runtime.names import did_you_mean
 from dfc_runtime.records import example
 from dfc_runtime.records.blocks import RecordBlock
 from dfc_runtime.records.fields import PACKED, STRING, STRING_BYTES
-from dfc_runtime.records.files import IndexedFiles
+from dfc_runtime.records.files import LOST, IndexedFiles
 from dfc_runtime.records.formats import FORMATS, RECORDS
 from dfc_runtime.records.framing import Numbers, OnError
 from dfc_runtime.records.stream import RecordStream, Shuffled, share
@@ -114,11 +114,12 @@ class _Reader:
             files, stream = self._files()
             while True:
                 number, following = self._find(files, stream, element)
-                batch = files.read(np.array([number]))
-                self.block.advance()
                 element = following
-                if len(batch.frames):
-                    break
+                if number != LOST:
+                    batch = files.read(np.array([number]))
+                    self.block.advance()
+                    if len(batch.frames):
+                        break
                 skipped += 1
         start, size = int(batch.frames.starts[0]), int(batch.frames.lengths[0])
         data[:size] = batch.frames.data[start : start + size]
@@ -150,7 +151,7 @@ class _Reader:
                 text += f": {in_one_line(self._pattern)}"
                 raise RecordError(text, code="E0916", file=files.indices[0].path)
             weakref.finalize(self, files.close)
-            self._opened = files, RecordStream(files.counts, self._shuffled, self._seed)
+            self._opened = files, RecordStream(files.turns, self._shuffled, self._seed)
         return self._opened
 
     def _paths(self) -> list[str]:
@@ -179,8 +180,9 @@ class _Reader:
         return FileError(f"{text}\n  {helps}", code="E0909", spans=[self._site.location])
 
     def _find(self, files: IndexedFiles, stream: RecordStream, position: int) -> tuple[int, int]:
-        """The number of the record at a position, and the position behind it. If the block has another one, it is
-        filled with what comes here and behind it: at least one record, but for the end of the data."""
+        """The number of the record at a position, or `LOST` for the end of a file, and the position behind it. If the
+        block has another one, it is filled with what comes here and behind it: at least one record, but where nothing
+        is to be read."""
         known = self.block.next(position)
         if known is not None:
             return known
@@ -188,8 +190,13 @@ class _Reader:
         first = position + (self._part - position) % self._parts
         elements = share(self._part, self._parts, first, min(end, first + PREFETCHED * self._parts))
         if not len(elements):
-            raise self._end(stream)
-        numbers = stream.elements(elements)
+            raise self._end(files)
+        numbers = files.records_of(stream.elements(elements))
+        lost = np.flatnonzero(numbers == LOST)
+        if len(lost):
+            if not lost[0]:
+                return LOST, int(elements[0]) + self._parts
+            numbers, elements = numbers[: lost[0]], elements[: lost[0]]
         lengths = files.sizes(numbers)
         count = max(1, int(np.searchsorted(np.cumsum(lengths), PREFETCHED_BYTES, side="right")))
         long = np.flatnonzero(lengths[:count] > self._longest)
@@ -221,9 +228,10 @@ class _Reader:
         helps = f"declare it with {self._format.function}(.., longest = {size})"
         return LimitError(f"{text}\n  {helps}", code="E0905", spans=[self._site.location])
 
-    def _end(self, stream: RecordStream) -> EndOfData:
+    def _end(self, files: IndexedFiles) -> EndOfData:
         passes = "1 pass" if self._passes == 1 else f"{self._passes} passes"
-        text = f"the reader {shown(self.name)} has nothing more: {passes} of {stream.count} {self._format.plural}"
+        what = self._format.plural.removesuffix("s" * (files.count == 1))
+        text = f"the reader {shown(self.name)} has nothing more: {passes} of {files.count} {what}"
         return EndOfData(text, code="E0918", spans=[self._site.location])
 
 

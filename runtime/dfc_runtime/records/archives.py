@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 BLOCK = 512
 MISSING, TWICE = -1, -2
 """In place of the offset of a file."""
+_HEAD_ERRORS = (tarfile.TarError, ValueError, OSError, OverflowError, MemoryError, RecursionError)
+"""What a head may lead to: one that announces a name of more bytes than there are, or is behind many others."""
 _ENDS = np.array([ord(each) for each in " \t\r\n"], np.uint8)
 
 
@@ -70,13 +72,15 @@ class SampleFiles(PackedFiles):
                 sizes[-1][field] = member.size if is_first else 0
         if damages and self.on_error == "fail":
             raise damages[0]
+        if damages and offsets and min(offsets[-1]) < 0:  # what it lacks is lost with the end
+            del offsets[-1], sizes[-1]
         shape = (len(offsets), len(names))
         samples = Samples(np.array(offsets, np.int64).reshape(shape), np.array(sizes, np.int64).reshape(shape))
         self._samples.append(samples)
         is_string = np.array([field.is_string for field in self.layout.fields])
         lengths = (samples.sizes * is_string).sum(axis=1)
         starts = np.where(samples.offsets >= 0, samples.offsets, source.size).min(axis=1)
-        return RecordIndex(source.name, source.size, source.modified, starts, lengths, tuple(damages))
+        return RecordIndex(source.name, source.size, source.modified, starts, lengths, tuple(damages), bool(damages))
 
     def name_of(self, file: int, record: int) -> str:
         del file
@@ -116,7 +120,7 @@ def members_of(source: FileSource, damages: list[RecordError]) -> Iterator[tarfi
     with open(source.name, "rb") as file:
         try:
             archive = tarfile.TarFile(fileobj=file, mode="r")
-        except (tarfile.TarError, ValueError, OSError) as problem:
+        except _HEAD_ERRORS as problem:
             kind = foreign(source.read(0, min(source.size, BLOCK)), source.name) or f"it is no tar archive: {problem}"
             text = f"{in_one_line(source.name)} holds no samples: {kind}"
             raise RecordError(text, code="E0916", file=source.name) from None
@@ -125,7 +129,7 @@ def members_of(source: FileSource, damages: list[RecordError]) -> Iterator[tarfi
             begin = archive.offset
             try:
                 member = archive.next()
-            except (tarfile.TarError, ValueError, OSError) as problem:
+            except _HEAD_ERRORS as problem:
                 reason = str(problem) or type(problem).__name__
                 break
             cast("Any", archive).members.clear()  # else it keeps all of them

@@ -123,16 +123,15 @@ class ArrayFiles(PackedFiles):
         )
         damages: tuple[RecordError, ...] = ()
         if there < count:
-            text = (
-                f"{in_one_line(source.name)}: its array has {count:,} rows, and the file ends after {there:,} of these"
-            )
+            stated = f"{count:,} row{'s' * (count > 1)}"
+            text = f"{in_one_line(source.name)}: its array has {stated}, and the file ends after {there:,} of these"
             damages = (RecordError(text, code="E0914", file=source.name, record=there, offset=source.size),)
             if self.on_error == "fail":
                 raise damages[0]
         self._rows.append(list(rows))
         starts = rows[0].offset + np.arange(min(count, there), dtype=np.int64) * rows[0].size
         lengths = np.broadcast_to(np.int64(0), starts.shape)
-        return RecordIndex(source.name, source.size, source.modified, starts, lengths, damages)
+        return RecordIndex(source.name, source.size, source.modified, starts, lengths, damages, bool(damages))
 
     # --------------------------------------------------------------- heads --
 

@@ -27,6 +27,8 @@ from dfc_runtime.terminal import in_one_line
 MOST_OPEN = 128
 """Files that are open at once."""
 BATCH_BYTES = 1 << 23
+LOST = -1
+"""In place of the number of a record."""
 FEWEST_NEIGHBOURS = 4
 """Records that follow each other in a file, on average, where they are read at once."""
 
@@ -96,6 +98,21 @@ class IndexedFiles:
     def counts(self) -> tuple[int, ...]:
         """Records of each file."""
         return tuple(index.count for index in self.indices)
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """What each file has a turn for in a stream: one for its end where that is lost, and then its records. So it is
+        behind nothing that a reader which comes to the end of the data has not read."""
+        return tuple(index.count + index.is_truncated for index in self.indices)
+
+    def records_of(self, turns: Numbers) -> Numbers:
+        """The records at these turns, which are numbered through all files; `LOST` where it is that of an end."""
+        begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.turns, dtype=np.int64)])
+        if int(begins[-1]) == self.count:
+            return turns
+        files = np.searchsorted(begins, turns, side="right") - 1
+        numbers = self.first[files + 1] - (begins[files + 1] - turns)
+        return np.where(numbers < self.first[files], LOST, numbers)
 
     @property
     def damages(self) -> list[RecordError]:

@@ -57,6 +57,8 @@ class RecordIndex:
     starts: Numbers
     lengths: Numbers
     damages: tuple[RecordError, ...] = ()
+    is_truncated: bool = False
+    """Whether what was behind the last record is lost."""
 
     @property
     def count(self) -> int:
@@ -86,6 +88,7 @@ class _Scan:
         self.lengths: list[Numbers] = [np.zeros(0, np.int64)]
         self.count = 0
         self.damages: list[RecordError] = []
+        self.is_truncated = False
 
     def run(self) -> RecordIndex:
         size, offset, window = self.source.size, 0, WINDOW
@@ -104,7 +107,8 @@ class _Scan:
                 offset += behind
                 window = WINDOW if behind < 2 * WINDOW else SHORT_WINDOW
         starts, lengths = np.concatenate(self.starts), np.concatenate(self.lengths)
-        return RecordIndex(self.source.name, size, self.source.modified, starts, lengths, tuple(self.damages))
+        damages = tuple(self.damages)
+        return RecordIndex(self.source.name, size, self.source.modified, starts, lengths, damages, self.is_truncated)
 
     def _add(self, data: Bytes, offset: int, heads: Numbers) -> None:
         self.starts.append(heads + (offset + HEAD))
@@ -119,6 +123,7 @@ class _Scan:
             raise _no_records(self.source, f"its first {HEAD} bytes are no head of one: {reason.partition(': ')[2]}")
         if behind < 0:
             self._report(offset, f"{reason}; the {self.source.size - offset} bytes from there on cannot be read")
+            self.is_truncated = True
             return self.source.size
         self.starts.append(np.array([offset + HEAD]))
         self.lengths.append(np.array([behind - offset - FRAME]))
@@ -136,6 +141,7 @@ class _Scan:
             self._report(
                 offset, f"it has {length} bytes and a checksum, and the file ends after {rest - HEAD} of these"
             )
+        self.is_truncated = True
         return self.source.size
 
     def _report(self, offset: int, reason: str, record: int | None = None) -> None:

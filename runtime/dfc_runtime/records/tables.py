@@ -144,8 +144,8 @@ class TableFiles(PackedFiles):
             columns.append(names.index(field.name))
             if columns[-1] + field.count > len(names):
                 left = len(names) - columns[-1]
-                text = f"{shown(field.name)} has {field.count} cells, and {left} column{'s begin' if left > 1 else ' begins'} there"
-                raise _no_table(source, text)
+                there = f"{left} column{'s begin' if left > 1 else ' begins'} there"
+                raise _no_table(source, f"{shown(field.name)} has {field.count} cells, and {there}")
         return Head(len(names), tuple(columns))
 
     # --------------------------------------------------------------- cells --

@@ -202,3 +202,34 @@ def test_samples_of_archives_are_taken_without_the_run_side(tmp_path: Path, aske
     got = drained(program(tmp_path, SAMPLES, ', on_error = "skip", passes = 2').next)
     assert [(each.label, bytes(each.image)) for each in got] == [(n, b"image" * n) for n in (0, 1, 3, 4, 5)] * 2
     assert (got[-1].skipped, asked) == (2, [0, 2, 8, 12])
+
+
+def test_an_archive_that_is_cut_short_has_one_damaged_sample_more(tmp_path: Path) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for number in range(3):
+            for ending, text in (("cls", b"7"), ("jpg", b"image")):
+                member = tarfile.TarInfo(f"{number}.{ending}")
+                member.size = len(text)
+                tar.addfile(member, io.BytesIO(text))
+    for blocks, skipped in ((12, [0] * 6), (11, [1, 1, 2, 2]), (9, [1, 1, 2, 2])):
+        (tmp_path / "a.tar").write_bytes(data.getvalue()[: 512 * blocks])
+        got = drained(program(tmp_path, SAMPLES, ', on_error = "skip", passes = 2').next)
+        assert [each.skipped for each in got] == skipped
+
+
+def test_missing_rows_at_the_end_of_a_file_of_arrays_count_as_one(tmp_path: Path) -> None:
+    text = """
+var rows = array_files("*.npy", (x = i64), on_error = "skip")
+entry next() -> i64 {
+  let row = rows.next()
+  return row.x
+}
+"""
+    np.save(tmp_path / "a.npy", np.arange(9))
+    np.save(tmp_path / "b.npy", np.arange(9, 12))
+    path = tmp_path / "a.npy"
+    path.write_bytes(path.read_bytes()[:-20])
+    model = program(tmp_path, text)
+    assert drained(model.next) == [0, 1, 2, 3, 4, 5, 9, 10, 11]
+    assert model.state["rows"].tolist() == [10, 1]

@@ -163,6 +163,21 @@ def test_damaged_records_are_left_out_and_counted(folder: Path) -> None:
     assert got[-1].skipped == 8  # the last one is behind it
 
 
+def test_the_lost_end_of_a_file_is_counted_in_each_pass(folder: Path) -> None:
+    for number in (0, 3):
+        path = folder / f"part-{number}.rec"
+        path.write_bytes(path.read_bytes()[:-1])
+    got = drained(program(folder, READ, ', passes = 3, on_error = "skip"').next)
+    kept = [each for number, each in enumerate(RECORDS) if number not in (4, 14)]
+    assert [bytes(each.bytes) for each in got] == kept * 3
+    assert [(each.at, each.skipped) for each in (got[0], got[4], got[-1])] == [(2, 1), (6, 1), (45, 6)]
+    shares = [
+        drained(program(folder, READ, f', on_error = "skip", shuffle = "records", part = {part}, parts = 2').next)
+        for part in range(2)
+    ]
+    assert sorted(bytes(each.bytes) for each in (*shares[0], *shares[1])) == sorted(kept)
+
+
 def test_what_fails_in_a_runner_reaches_whoever_takes(folder: Path) -> None:
     damage(folder, 0, 2)
     model = program(folder, PIPELINE.replace("COPIES", "3"))

@@ -101,3 +101,16 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         with pytest.raises(RecordError, match=rf"a\.tar holds no samples: .*{reason}") as caught:
             SampleFiles([tmp_path / "a.tar"], "fail", LAYOUT)
         assert caught.value.code == "E0916"
+
+
+def test_a_head_that_announces_too_much_is_damaged(tmp_path: Path) -> None:
+    long = tarfile.TarInfo("name")
+    long.type, long.size = tarfile.GNUTYPE_LONGNAME, 1 << 62
+    many = tarfile.TarInfo("more")
+    many.type = tarfile.XHDTYPE
+    path = tmp_path / "a.tar"
+    for heads in (long.tobuf(tarfile.GNU_FORMAT), many.tobuf(tarfile.USTAR_FORMAT) * 2000):
+        archive(path, {"0.jpg": b"", "0.cls": b"3"})
+        path.write_bytes(path.read_bytes()[:1536] + heads)
+        with SampleFiles([path], "skip", LAYOUT) as files:
+            assert files.count == 1 and len(files.damages) == 1
