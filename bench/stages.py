@@ -3,9 +3,9 @@
     python -m bench.stages [--steps 100] [--repeats 5]
 
 Work is divided 4:16, 10:10 and 16:4 between a runner and the entry that takes from it; both compute in registers, so
-two cores are enough for both. The slower stage is timed alone, while the other one, on a thread of its own, is busy as
-well: cores may share what they have. Both are measured in turns, and the ratio is the median of `--repeats` pairs. A
-trace of each pipeline says after how many steps none waited. Prints one JSON object.
+two cores are enough for both. The slower stage is timed without a queue, while the other one does an item, too, on a
+thread of its own: cores may share what they have. Both are measured in turns, and the ratio is the median of
+`--repeats` pairs. A trace of each pipeline says after how many steps none waited. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import dfc
@@ -28,30 +29,21 @@ UNIT = 20_000
 DIVISIONS = ((4, 16), (10, 10), (16, 4))
 
 
-def items_in_parallel(
-    read: Callable[[float], object], train: Callable[[float], object], steps: int
-) -> tuple[float, float]:
-    """Seconds an item of both stages, each on a thread of its own, until the longer one has done `steps` items."""
-    done, seconds = threading.Event(), {"read": 0.0, "train": 0.0}
-    reached = {"read": False, "train": False}
+def item_in_parallel(read: Callable[[float], object], train: Callable[[float], object], steps: int) -> float:
+    """Seconds an item of the slower stage, while the other one does one item as well, on a thread of its own."""
+    both = threading.Barrier(2)
 
-    def run(name: str, function: Callable[[float], object]) -> None:
-        start, count = time.perf_counter(), 0
-        while not done.is_set():
+    def run(function: Callable[[float], object]) -> None:
+        for _ in range(steps):
+            both.wait()
             function(1.0)
-            count += 1
-            seconds[name] = (time.perf_counter() - start) / count
-            if count >= steps:
-                reached[name] = True
-                if all(reached.values()):
-                    done.set()
 
-    threads = [threading.Thread(target=run, args=each) for each in (("read", read), ("train", train))]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    return seconds["read"], seconds["train"]
+    thread = threading.Thread(target=run, args=(read,))
+    start = time.perf_counter()
+    thread.start()
+    run(train)
+    thread.join()
+    return (time.perf_counter() - start) / steps
 
 
 def item_through(model: Module, steps: int) -> float:
@@ -81,13 +73,13 @@ def warm_up(bundle: bytes, steps: int) -> Mapping[str, object]:
 
 def division(read: int, train: int, steps: int, repeats: int) -> Mapping[str, object]:
     """The figures of one division of the work."""
-    settings = {"READ": str(read * UNIT), "TRAIN": str(train * UNIT)}
+    settings = {"READ": read * UNIT, "TRAIN": train * UNIT}
     bundle = dfc.compile(PROGRAM, settings=settings).to_bytes()
     alone, ratios, through = [], [], []
     for _ in range(repeats):
-        with dfc.loads(bundle, threads=1) as model:
-            alone.append(max(items_in_parallel(model.read_alone, model.train_alone, steps)))
-        with dfc.loads(bundle, threads=1) as model:
+        with closing(dfc.loads(bundle, threads=1)) as model:
+            alone.append(item_in_parallel(model.read_alone, model.train_alone, steps))
+        with closing(dfc.loads(bundle, threads=1)) as model:
             through.append(item_through(model, steps))
         ratios.append(alone[-1] / through[-1])
     figures = {"slower_stage_ms": alone, "step_ms": through}
