@@ -175,7 +175,8 @@ class Module:
 
     def close(self) -> None:
         """Ends runners and calls that wait for a queue, waits for calls that run, and ends the driver. Afterwards no
-        entry can be called; state can still be read and saved. `RunError` if a runner does not end."""
+        entry can be called; state can still be read and, where there are no queues, saved. `RunError` if a runner does
+        not end."""
         if self.state.is_broken:
             return  # the process has another one, whose calls go on
         runners, started = self._machinery.runners, self._machinery.started

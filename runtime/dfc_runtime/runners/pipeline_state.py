@@ -16,6 +16,7 @@ from dfc_runtime.calls.memory import address_of
 from dfc_runtime.checkpoints import queues
 from dfc_runtime.checkpoints.format import Ends
 from dfc_runtime.checkpoints.parts import Saved
+from dfc_runtime.errors import RunError
 from dfc_runtime.formats.manifest import FIRST, Manifest
 from dfc_runtime.formats.queue_layout import QueueLayout
 from dfc_runtime.runners.connections import TAKES
@@ -49,7 +50,17 @@ class PipelineState:
 
     def held(self) -> AbstractContextManager[None]:
         """While this lasts, no iteration of a runner is under way. `RunError` where that cannot be had."""
+        self._require_runners("saved", "save it before the module is closed")
         return self._holder.held()
+
+    def _require_runners(self, done: str, helps: str) -> None:
+        """`RunError` where there are no runners and queues any more: code of a driver that was closed is not called."""
+        if self._state.is_closed:
+            text = f"the state cannot be {done}: the module was closed, and its queues with it"
+            raise RunError(f"{text}\n  {helps}", code="E0903")
+        if self._crew.is_forked:
+            text = f"the state cannot be {done}: the runners of the program are in the parent process"
+            raise RunError(f"{text}\n  load the program in the child, or fork before its first call", code="E0919")
 
     def _undo_draws(self, runner: str, count: int) -> None:
         """Takes back what a runner has drawn for takes that it has not done: an rng counts its draws."""
@@ -61,6 +72,7 @@ class PipelineState:
     @contextmanager
     def replaced(self) -> Generator[None]:
         """Ends all runners, and starts behind the block those that have run. `RunError` if one does not end."""
+        self._require_runners("restored", "load the program again, and restore it there")
         crew = self._crew
         crew.stop_runners()
         stuck = crew.join(JOIN_SECONDS)

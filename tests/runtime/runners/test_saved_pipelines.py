@@ -11,7 +11,9 @@ import pytest
 import dfc
 from dfc.ir.dtypes import F64, I64
 from dfc.ops.creation.philox import numbers
+from dfc_runtime.errors import RunError
 from dfc_runtime.module import Module
+from tests.support.forked import in_child
 from tests.support.pipelines import COUNT, drained, loaded
 from tests.support.queue_programs import Reference, bucket_form, form
 from tests.support.sweeping import few
@@ -158,3 +160,22 @@ def test_runners_that_starve_keep_what_they_have(count: int, tmp_path: Path) -> 
         assert all(call.result() is None for call in calls)
         assert int(each.state["hash"]) == hash_of(LAST)
         each.close()
+
+
+def test_where_its_runners_are_no_more_a_program_is_neither_saved_nor_restored(tmp_path: Path) -> None:
+    text = "queue numbers: i64 = fifo(capacity = 5)\nentry next() -> i64 { return numbers.take() }"
+    model = loaded(text + COUNT.format(last=LAST))
+    assert model.next() == 0
+    model.save(tmp_path)
+
+    def refused(code: str, reason: str) -> None:
+        for done, act in (("saved", model.save), ("restored", model.restore)):
+            with pytest.raises(RunError, match=f"the state cannot be {done}: {reason}") as caught:
+                act(tmp_path)
+            assert caught.value.code == code
+
+    assert in_child(lambda: refused("E0919", "the runners of the program are in the parent process")) == 0
+    assert [model.next(), model.next()] == [1, 2]
+    model.close()
+    refused("E0903", "the module was closed")
+    assert len(list(tmp_path.iterdir())) == 1
