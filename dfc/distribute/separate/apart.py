@@ -20,7 +20,8 @@ from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
 from dfc.distribute.deployment.model import Replicate
 from dfc.distribute.separate.cone import Cone, gradient_cone
 from dfc.distribute.separate.reads import ReadsReplaced, resource_of, variable_read_by
-from dfc.distribute.separate.splitting import check_split, handed_by_several
+from dfc.distribute.separate.several import handed_by_several, of_sizes_and_feeds
+from dfc.distribute.separate.splitting import check_split
 from dfc.ir import walk
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Apart, Block, Entry, Graph, Node, ResourceKind, Value
@@ -80,7 +81,9 @@ def _update(entry: Entry, cone: Cone, name: str, statement: Replicate) -> tuple[
     block = entry.block
     tokens = [value for value in block.outputs if value.is_token]
     needed = needed_nodes(Block(block.parameters, block.nodes, tokens))
-    own = [node for node in block.nodes if node in needed and _is_of_update(node, cone)]
+    repeated = of_sizes_and_feeds(entry, statement)
+    able = [node for node in block.nodes if node in needed and (node in repeated or _is_of_update(node, cone))]
+    own = _reached(able, tokens)
     computed = {value for node in own for value in node.results}
     handed = tuple(dict.fromkeys(value for value in _inputs(own) if value not in computed))
     names = NameSet(entry.parameter_names)
@@ -109,6 +112,16 @@ def _update(entry: Entry, cone: Cone, name: str, statement: Replicate) -> tuple[
         ),
         handed,
     )
+
+
+def _reached(nodes: Sequence[Node], outputs: Iterable[Value]) -> list[Node]:
+    """Those of the nodes that outputs are computed by, without going through others."""
+    needed, reached = set(outputs), list[Node]()
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.results):
+            reached.append(node)
+            needed.update(walk.inputs(node))
+    return reached[::-1]
 
 
 def _is_of_update(node: Node, cone: Cone) -> bool:

@@ -14,7 +14,6 @@ from dfc.distribute.deployment.model import Replicate
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Entry, Value
 from dfc.ir.types import TensorType
-from dfc_runtime.formats.cluster import FIRST, SUM
 
 
 def split_axes(names: Sequence[str], values: Sequence[Value], symbol: Symbol) -> dict[str, int]:
@@ -42,50 +41,24 @@ def check_split(entry: Entry, statement: Replicate) -> None:
     wrong = next((name for name, axis in (*feeds.items(), *results.items()) if axis < 0), None)
     if wrong is not None:
         title = f"`{wrong}` has {symbol} in its shape in a way that cannot be cut in the mode `{statement.mode}`"
-        raise CompileError([error(NOT_SUPPORTED_YET, title, entry.span, secondary=[_asked(statement)])])
+        raise CompileError([error(NOT_SUPPORTED_YET, title, entry.span, secondary=[asked(statement)])])
     for name, value in zip(entry.result_names, entry.block.outputs, strict=False):
         if statement.mode == "backup" and name in results:
             title = f"`{name}` has a row for each example, and some would be missing in the mode `backup`"
-            raise CompileError([error(NOT_SUPPORTED_YET, title, entry.span, secondary=[_asked(statement)])])
-        if name not in results and not _is_float(value):
+            raise CompileError([error(NOT_SUPPORTED_YET, title, entry.span, secondary=[asked(statement)])])
+        if name not in results and not is_float(value):
             title = f"nothing says what `{name}` of several steps is in the mode `{statement.mode}`"
             note = "results of the steps are put together where they have an axis of the batch, else averaged"
             raise CompileError(
-                [error(NOT_SUPPORTED_YET, title, entry.span, secondary=[_asked(statement)], notes=(note,))]
+                [error(NOT_SUPPORTED_YET, title, entry.span, secondary=[asked(statement)], notes=(note,))]
             )
 
 
-def handed_by_several(entry: Entry, handed: Sequence[Value], statement: Replicate) -> tuple[str, ...]:
-    """What becomes of each value that several tasks hand over for one update: first, mean or sum; none where each step
-    is an update."""
-    if statement.mode != "backup":
-        return ()
-    symbol = split_symbol(entry, statement)
-    return tuple(_of_several(value, symbol, statement) for value in handed)
-
-
-def _of_several(value: Value, symbol: Symbol, statement: Replicate) -> str:
-    if not any(symbol in axis.symbols() for axis in value.tensor.shape):
-        if value.node is None:
-            return FIRST
-        if _is_float(value):
-            return statement.combine
-        if value.node.op == "dim":
-            return SUM
-    span = value.node.span if value.node is not None else statement.span
-    title = "an update by what is neither one gradient for all examples nor the same for all tasks"
-    raise CompileError(
-        [
-            error(
-                NOT_SUPPORTED_YET, f"{title} is not supported in the mode `backup`", span, secondary=[_asked(statement)]
-            )
-        ]
-    )
-
-
-def _is_float(value: Value) -> bool:
+def is_float(value: Value) -> bool:
+    """Whether it can be averaged."""
     return value.tensor.machine.is_float
 
 
-def _asked(statement: Replicate) -> tuple[Span, str]:
+def asked(statement: Replicate) -> tuple[Span, str]:
+    """Where the mode stands, for messages."""
     return statement.setting_span("mode"), "asked for here"

@@ -91,6 +91,7 @@ def test_what_cannot_be_two_is_refused(body: str, message: str) -> None:
     [
         ("-> (y: f64[B]) {\n  w -= grad(mean(w * x), w)\n  return w * x", "has a row for each example"),
         ("-> (y: f64) {\n  let h = w * x\n  w -= grad(mean(h), w) + h[0]\n  return mean(h)", "one gradient for all"),
+        ("-> (y: f64) {\n  w -= grad(mean(w * x), w) + (B + 1) as f64\n  return 1", "one gradient for all"),
     ],
 )
 def test_backups_want_what_can_be_added_up(text: str, message: str) -> None:
@@ -98,6 +99,33 @@ def test_backups_want_what_can_be_added_up(text: str, message: str) -> None:
     source = SourceFile("model.dfg", f"dfg 1\nparam w: f64 = 1\nentry train[B](x: f64[B]) {text}\n}}\n")
     with pytest.raises(CompileError, match=message):
         take_apart(build(source), [backup])
+
+
+def test_backups_add_sizes_average_gradients_and_take_from_one_what_is_the_same_for_all() -> None:
+    text = """
+        dfg 1
+        param w: f64[2] = 1
+        var seen: f64 = 0
+        var columns: i64 = 0
+        entry train[B, K](x: f64[B, K], scale: f64) -> (loss: f64) {
+          let small = 0.5 * scale
+          let n = B as f64
+          let shrink = small * sum(square(w))
+          let loss = sum(x) * sum(w) / n + shrink
+          w -= small * grad(loss, w) + shrink
+          seen += n
+          columns += K
+          return loss
+        }
+        """
+    backup = replace(STATEMENT, mode="backup", backups=1)
+    halves = take_apart(build(SourceFile("model.dfg", dedent(text))), [backup])
+    check(halves, "separate")
+    apart, update = halves.entries["train"].apart, halves.entries["train_update"]
+    assert apart is not None
+    handed = dict(zip(update.parameter_names, apart.handed, strict=True))
+    # `scale` is fed to all; all compute `shrink` from the same variables; `dim` is B, and `dim_1` K
+    assert handed == {"scale_1": "first", "dim": "sum", "grad": "mean", "shrink": "first", "dim_1": "first"}
 
 
 def test_a_whole_number_that_is_no_row_is_refused() -> None:
