@@ -28,7 +28,9 @@ from dfc.driver.selection import select
 from dfc.driver.single_task import distribution_of
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
+from dfc.ir.names import identifier
 from dfc.ir.options import CompileOptions, TargetOptions
+from dfc.ops.spelling import show as show_graph
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.calls.partial import Build
 from dfc_runtime.errors import UnsupportedError
@@ -88,6 +90,33 @@ def cluster_specialiser(
     with _compiled_once():
         built, resolution = separated(built, SourceFile(*deployment))
     return ClusterSpecialiser(Surroundings(together(built), resolution, sites, elastic), options)
+
+
+def show_step(
+    source: SourceFile, options: CompileOptions, fetches: Sequence[str], feeds: Sequence[str]
+) -> tuple[str, tuple[Diagnostic, ...]]:
+    """The graph of one step as a program: what is fetched, from what is fed, pruned of all else; and the warnings of
+    the whole program. Raises `FeedError` for names that nothing has, and for a feed that is missing."""
+    context = Context(options)
+    whole: Graph = pipeline.run(source, context, last="elaborate")
+    part = select(whole, fetches, feeds)
+    pruned: Graph = pipeline.run(part.graph, Context(options), "prune", "prune")
+    (entry,) = pruned.entries.values()
+    names = _identifiers((*entry.parameter_names, *entry.result_names))
+    count = len(entry.parameter_names)
+    named = replace(entry, parameter_names=names[:count], result_names=names[count:])
+    return show_graph(replace(pruned, entries={entry.name: named})), tuple(context.diagnostics)
+
+
+def _identifiers(names: Sequence[str]) -> tuple[str, ...]:
+    """The last part of each full name, as a program may have it, and another one where that is taken."""
+    taken: dict[str, None] = {}
+    for name in names:
+        word = identifier(name.rsplit("/", 1)[-1])
+        while word in taken:
+            word += "_"
+        taken[word] = None
+    return tuple(taken)
 
 
 class ClusterSpecialiser:

@@ -28,6 +28,10 @@ from dfc.ir.options import CompileOptions, TargetOptions
 @click.option("--arch", metavar="SM", help="With --ptx or --after: for this GPU architecture, such as sm_90.")
 @click.option("--deploy", metavar="DEPLOY", help="A deployment file: show what runs by it.")
 @click.option("--role", metavar="ROLE", help="Which role, such as worker, or ps-0 for a task with a role of its own.")
+@click.option(
+    "--fetch", "fetches", multiple=True, metavar="ENTRY/NAME", help="Print the step that computes this value."
+)
+@click.option("--feed", "feeds", multiple=True, metavar="NAME", help="With --fetch: what is fed instead of computed.")
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
 def command(
     file: str,
@@ -39,10 +43,22 @@ def command(
     arch: str | None,
     deploy: str | None,
     role: str | None,
+    fetches: tuple[str, ...],
+    feeds: tuple[str, ...],
     pairs: tuple[str, ...],
 ) -> int:
     """Prints FILE as a stage of the compiler leaves it: by default the graph as elaborated. Graphs print as .dfg
-    programs that can be compiled again; kernels, steps, memory and code print as text."""
+    programs that can be compiled again; kernels, steps, memory and code print as text.
+
+    Or prints what `dfc run --fetch` would run: the nodes that a value needs, with what is fed in the place of what
+    would compute it.
+    """
+    if fetches or feeds:
+        if not fetches:
+            raise click.UsageError("--feed says what is fed to a step: say what is fetched with --fetch, too")
+        if after or kernels or llvm or ptx or target or arch or deploy or role:
+            raise click.UsageError("--fetch prints the graph of a step; give it with --feed and --set alone")
+        return _show_step(file, fetches, feeds, pairs)
     _check_stage(after, kernels=kernels, llvm=llvm, ptx=ptx)
     _check_target(target, arch, after, kernels=kernels, llvm=llvm, ptx=ptx)
     coded = kernels or llvm or ptx
@@ -93,6 +109,13 @@ def _show_after(file: str, options: CompileOptions, deploy: str | None, role: st
 
 def _no_role(role: str, known: Iterable[str]) -> NoReturn:
     raise click.UsageError(f"there is no role {role}; there are {', '.join(known)}")
+
+
+def _show_step(file: str, fetches: tuple[str, ...], feeds: tuple[str, ...], pairs: tuple[str, ...]) -> int:
+    from dfc.driver.partial import show_step
+
+    options = CompileOptions(settings=tuple(settings(pairs).items()))
+    return _print(api.Shown(*show_step(source_of(file), options, fetches, feeds)))
 
 
 def _show_role(file: str, deploy: str, role: str, pairs: tuple[str, ...]) -> int:

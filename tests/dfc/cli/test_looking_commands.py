@@ -244,3 +244,46 @@ def test_explain_prints_the_page(word: str, dfc: Command) -> None:
 def test_a_code_that_is_not_there_is_told(dfc: Command) -> None:
     told = dfc("explain", "E0394").message
     assert "there is no code 'E0394'; did you mean " in told
+
+
+FIGURE_6 = """dfg 1
+
+entry g(x: f32) -> (out: f32, other: f32) {
+  let a = x * 2
+  let b = exp(x)
+  let c = a + b
+  let d = sqrt(x)
+  let e = d + a
+  let f = c * 3
+  return f, e
+}
+"""
+"""Figure 6 of the white paper of TensorFlow: `b` is fed, `f` is fetched, `d` and `e` do not run."""
+
+
+def test_a_step_is_shown_without_what_it_does_not_need(tmp_path: Path, dfc: Command) -> None:
+    (tmp_path / "g.dfg").write_text(FIGURE_6)
+    shown = dfc("show", str(tmp_path / "g.dfg"), "--fetch", "g/f", "--feed", "g/b", "--feed", "x")
+    assert (shown.code, shown.err) == (0, "")
+    bound = [line.split()[1].rstrip(":") for line in shown.out.splitlines() if line.startswith("  let ")]
+    assert {"a", "c", "f"} <= set(bound)
+    assert not {"b", "d", "e"} & set(bound)
+    assert "exp" not in shown.out
+    again = dfc("show", "-", stdin=shown.out.encode())
+    assert again.code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--fetch", "g/f"), "`g/f` needs the feed x: f32"),
+        (("--fetch", "g/z", "--feed", "x"), "g/z"),
+        (("--feed", "x"), "say what is fetched with --fetch"),
+        (("--fetch", "g/f", "--feed", "x", "--kernels"), "give it with --feed and --set alone"),
+    ],
+)
+def test_a_step_that_cannot_be_is_refused(words: tuple[str, ...], complaint: str, tmp_path: Path, dfc: Command) -> None:
+    (tmp_path / "g.dfg").write_text(FIGURE_6)
+    ended = dfc("show", str(tmp_path / "g.dfg"), *words)
+    assert ended.code != 0
+    assert complaint in ended.message
