@@ -175,7 +175,7 @@ class Rank:
         own = self.own_part(self.plan(integer(data["entry"], "entry")))
         assert isinstance(own, OwnerPart)
         if "replay" in data:
-            own.replayed = [integer(each, "task") for each in items(data["replay"], "replay")]
+            own.replay([integer(each, "task") for each in items(data["replay"], "replay")])
         return own.updates.to_data(), []
 
     def run_command(self, data: Data, arrays: list[Array]) -> Answer:

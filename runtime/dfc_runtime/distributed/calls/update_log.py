@@ -5,13 +5,15 @@ Assumes that all ranks ask together, as they call. Guarantees that what is read 
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.rank_data import Answer, Data
-from dfc_runtime.formats.fields import integer, items
+from dfc_runtime.errors import FeedError
+from dfc_runtime.formats.fields import LARGEST, integer, items
 
 UPDATES = "updates"
 """The command that asks for them."""
@@ -54,5 +56,9 @@ class UpdateLog:
         return Updates(order, counts, integer(data["dropped"], "dropped"))
 
     def replay(self, order: Sequence[int]) -> None:
-        """Gives the next call an order that was read: with the same feeds and state it has the same bits."""
-        self._ask({"command": UPDATES, "entry": self._entry, "replay": [int(task) for task in order]})
+        """Gives the next call an order that was read: with the same feeds and state it has the same bits. One that it
+        cannot have is refused."""
+        tasks = [operator.index(task) for task in order]
+        if any(not 0 <= task <= LARGEST for task in tasks):
+            raise FeedError("an order consists of numbers of tasks, as `read().order` has them", code="E0901")
+        self._ask({"command": UPDATES, "entry": self._entry, "replay": tasks})

@@ -174,13 +174,13 @@ class OwnerPart(Part):
         self._ranks = topology.ranks_of(plan.split.replicated_over)
         self._location = plan.entry.location
         self.updates = Updates()
-        self.replayed: list[int] | None = None
-        """The order that the next call is to have, by tasks."""
+        self._order: list[int] | None = None
+        """What the next call is to have, by tasks."""
 
     def run(self, feeds: Sequence[object], sizes: Mapping[str, int]) -> list[object]:
         """Updates state by the steps of the call."""
-        turns, order, log = self._turns(), self._replayed(), self.updates
-        log.order = []
+        turns, order, log = self._turns(), self._order, self.updates
+        log.order, self._order = [], None
         in_time: dict[int, list[object]] = {}
         while not turns.is_over:
             source = None if order is None else self._ranks[order[len(log.order)]]
@@ -205,6 +205,14 @@ class OwnerPart(Part):
     def cancel(self) -> None:
         self._messages.cancel()
 
+    def replay(self, order: list[int]) -> None:
+        """Gives the next call this order; refuses one that it cannot have, before anything is run."""
+        if not is_possible(self._turns(), order):
+            text = f"the recorded order is not one of a call of `{self.plan.name}`"
+            remedy = "the tasks, blocks and mode have to be those that it was recorded with"
+            raise RunError(f"{text}\n  {remedy}", code="E0901")
+        self._order = order
+
     def _answer(self, turns: Turns, task: int, *, is_late: bool) -> None:
         numbers, rank = (turns.step(task), int(not is_late)), self._ranks[task]
         if task in turns.busy:
@@ -228,15 +236,6 @@ class OwnerPart(Part):
         return [
             together(how, values) for how, values in zip(self._update.handed, zip(*handed, strict=True), strict=True)
         ]
-
-    def _replayed(self) -> list[int] | None:
-        """The order that was asked for, if it is one of this call."""
-        asked, self.replayed = self.replayed, None
-        if asked is not None and not is_possible(self._turns(), asked):
-            text = f"the recorded order is not one of this call of `{self.plan.name}`"
-            remedy = "the tasks, blocks and mode have to be those that it was recorded with"
-            raise RunError(f"{text}\n  {remedy}", code="E0901")
-        return asked
 
     def _current(self) -> list[Value]:
         """Copies: the state changes while they are sent."""

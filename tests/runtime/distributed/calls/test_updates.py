@@ -92,9 +92,12 @@ def test_the_recorded_order_gives_the_bits_and_can_be_replayed() -> None:
             assert module.state["w"].tobytes() == said.w.tobytes()
         assert module.state["w"].tobytes() == w.tobytes()
 
-        log.replay([0, 1, 1])
-        with pytest.raises(dfc.RunError, match="the recorded order is not one of this call of `train`"):
-            module.train(X, RATE)
+        for wrong in ([0, 1, 1], [], [2**40]):
+            with pytest.raises(dfc.RunError, match="the recorded order is not one of a call of `train`"):
+                log.replay(wrong)
+        with pytest.raises(dfc.FeedError, match="numbers of tasks"):
+            log.replay([-1])
+        module.train(X, RATE)  # nothing was run, so nothing is half done
 
     on_cluster(cluster_bundle(PROGRAM, DEPLOYMENT), 3, work, seconds=20)
 
@@ -124,9 +127,8 @@ def test_a_bound_refuses_an_order_that_goes_further_ahead() -> None:
         said = Transcription()
         said.run(order, bound=1)
         assert module.state["w"].tobytes() == said.w.tobytes()
-        log.replay([0, 1, 0, 0, 0, 1, 1, 1, 1, 0])
-        with pytest.raises(dfc.RunError, match="the recorded order is not one of this call"):
-            module.train(X, RATE)
+        with pytest.raises(dfc.RunError, match="the recorded order is not one of a call"):
+            log.replay([0, 1, 0, 0, 0, 1, 1, 1, 1, 0])
 
     on_cluster(data, 3, work, seconds=20)
 
