@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -90,7 +91,7 @@ class Module:
         entries = [ModuleEntry(self._machinery, number, origin) for number in called]
         self.entries: Mapping[str, ModuleEntry] = {each.name: each for each in entries if not each.signature.is_test}
         self.tests: Mapping[str, ModuleEntry] = {each.name: each for each in entries if each.signature.is_test}
-        self.__dict__.update({name: each.function for name, each in self.entries.items() if name not in _OWN})
+        self.__dict__.update(methods(type(self), self.entries, _OWN | self.__dict__.keys()))
 
     @property
     def name(self) -> str:
@@ -220,8 +221,17 @@ class Module:
         return [entry.name for entry in self.manifest.state if entry.saved]
 
 
-_OWN = frozenset({"at_close", "entries", "tests", "state", "manifest", "name"})
-"""Attributes that an entry of the same name does not hide."""
+_OWN = frozenset({"name"})
+"""Attributes that an entry of the same name does not hide, besides those that each object has."""
+
+
+def methods(
+    kind: type, entries: Mapping[str, CallableEntry], own: AbstractSet[str]
+) -> Mapping[str, Callable[..., object]]:
+    """What calls each entry as an attribute. Public methods of the `kind` of module may be hidden by it; not those
+    that it works with itself, nor its `own` attributes."""
+    names = [name for name in entries if name not in own and not (name.startswith("_") and hasattr(kind, name))]
+    return {name: entries[name].function for name in names}
 
 
 def parts_of(module: Module) -> PartialEntries:

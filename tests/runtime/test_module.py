@@ -274,14 +274,6 @@ def test_partial_execution_of_a_program_that_is_no_program_is_refused(model: Mod
         model.run(["add/sum"])
 
 
-def test_an_entry_hides_a_method_of_its_name(tmp_path: Path, model: Module) -> None:
-    model.save(path=tmp_path / "there")
-    model.state["count"] = 9
-    model.restore(tmp_path / "there")
-    assert model.state["count"] == 0
-    assert Module.save(model, tmp_path / "there").name == "step-2"
-
-
 def test_exclusive_calls_queue_up_and_shared_calls_do_not() -> None:
     together = threading.Barrier(2, timeout=60)
 

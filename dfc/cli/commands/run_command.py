@@ -222,7 +222,7 @@ def _alone(asked: _Asked, setting_values: Mapping[str, Setting], options: LoadOp
     try:
         code = _run(module, asked)
     finally:
-        module.close()  # a trace is written here, of a run that failed too
+        _close(module)  # a trace is written here, of a run that failed too
     if options.meter is not None and asked.profile is not None:
         from dfc.driver import profiles  # bundles run where the compiler is not needed
 
@@ -240,7 +240,7 @@ def _only_rank(asked: _Asked, tasks: int) -> int:
     try:
         return _run(module, asked)
     finally:
-        module.close()
+        _close(module)
 
 
 def _start(context: click.Context, asked: _Asked, launch: Launch) -> int:
@@ -302,7 +302,12 @@ def _on_rank(module: ClusterModule | Module, asked: _Asked, records: SupervisorL
         try:
             return _run(module, asked, records)
         finally:
-            module.close()
+            _close(module)
+
+
+def _close(module: ClusterModule | Module) -> None:
+    """Ends the program, also where an entry of it is called `close`."""
+    partial(type(module).close, module)()
 
 
 def _run(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink | None = None) -> int:
@@ -355,7 +360,7 @@ def _called(module: ClusterModule | Module, asked: _Asked) -> running.Call:
     short = None if isinstance(module, Module) else module.entries[asked.entry].short
     if short is not None and asked.schedule.last == "pad":
         return short
-    return cast("running.Call", getattr(module, asked.entry))
+    return cast("running.Call", module.entries[asked.entry].function)
 
 
 def _check_names(entry: str | None, fetches: Sequence[str]) -> None:

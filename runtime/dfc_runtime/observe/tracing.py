@@ -151,9 +151,9 @@ class Recorder:
         is the time to load."""
         self.add(Label(LOAD, "load"), self._begin, time.perf_counter_ns())
         for name, entry in entries.items():
-            function = entry.function if stages is None else stages.recorded(name, entry.function)
-            entry.function = self._call(name, function)
-            if name in attributes:
+            plain = entry.function
+            entry.function = self._call(name, plain if stages is None else stages.recorded(name, plain))
+            if attributes.get(name) is plain:  # and no attribute of the module's own
                 attributes[name] = entry.function
 
     def _call(self, name: str, function: Callable[..., object]) -> Callable[..., object]:

@@ -314,3 +314,11 @@ def test_what_only_ranks_understand_is_refused_where_there_are_none(
     ended = dfc("run", "line.bundle", "add", *words, "--feed", "a=1", "--feed", "b=2")
     assert ended.code == 2
     assert f"{words[0]} is for ranks that are started here, with -n" in ended.err
+
+
+@pytest.mark.parametrize("name", ["state", "entries", "close", "_machinery"])
+def test_an_entry_may_be_called_as_what_a_program_has(name: str, folder: Path, dfc: Command) -> None:
+    Path("named.dfg").write_text(f"dfg 1\n\nreadonly entry {name}(x: f32) -> (y: f32) {{ return x }}\n")
+    done = dfc("run", "named.dfg", name, "--feed", "x=2", "--trace", "named.json")
+    assert (done.code, done.out, done.err) == (0, "y 2\n", "")
+    assert f'"{name}"' in Path("named.json").read_text()

@@ -34,7 +34,7 @@ from dfc_runtime.distributed.transport.comm import Array
 from dfc_runtime.distributed.transport.waiting import Waiting
 from dfc_runtime.errors import BundleError, FeedError, UnsupportedError
 from dfc_runtime.formats.manifest import Manifest
-from dfc_runtime.module import INIT, CallableEntry, Module
+from dfc_runtime.module import INIT, CallableEntry, Module, methods
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.observe.summaries import Sink
 
@@ -126,13 +126,13 @@ class ClusterModule:
         entries = [ClusterEntry(plan, self._end, limit, self._lock, steps, parts) for plan in rank.plans]
         self.entries: Mapping[str, ClusterEntry] = {each.name: each for each in entries if not each.signature.is_test}
         self.tests: Mapping[str, ClusterEntry] = {each.name: each for each in entries if each.signature.is_test}
-        self.__dict__.update({name: each.function for name, each in self.entries.items() if name not in _OWN})
         self._digest = digest
         self.at_close: list[Callable[[], None]] = []
         rank.commands[HELLO] = self._hello
         rank.commands[UPDATES] = rank.updates
         for each in entries:
             each.updates = self._update_log(each.plan)
+        self.__dict__.update(methods(type(self), self.entries, _OWN | self.__dict__.keys()))
 
     @property
     def name(self) -> str:
