@@ -46,7 +46,7 @@ class ReaderArguments:
             self._on_error(),
             self._number("part", 0, (0, parts - 1)),
             parts,
-            self._room(names, texts),
+            self._room(names, types),
             self.format,
             names,
             texts,
@@ -59,12 +59,22 @@ class ReaderArguments:
         argument = self.arguments.get("fields")
         return ((), []) if argument is None else fields_of(self.context, argument, PACKED_KINDS[self.function])
 
-    def _room(self, names: Sequence[str], types: Sequence[str]) -> int:
+    def _room(self, names: Sequence[str], types: Sequence[TensorType | None]) -> int:
         """Bytes of the longest record, with all fields."""
         longest = self._number("longest", LONGEST, (1, LARGEST_RECORD))
         if not names:
             return longest
-        layout = Layout(tuple(field_of(name, type_) for name, type_ in zip(names, types, strict=True)))
+        if not all(size.constant is not None for each in types if each is not None for size in each.shape):
+            return longest  # in a block that is looked at for any sizes
+        texts = [STRING if each is None else str(each) for each in types]
+        try:
+            layout = Layout(tuple(field_of(name, text) for name, text in zip(names, texts, strict=True)))
+        except ValueError:  # one alone is too large
+            layout = Layout(())
+        if not 0 < layout.size <= LARGEST_RECORD:
+            title = f"the fields of `{self.function}` have from 1 to {LARGEST_RECORD:,} bytes together"
+            notes = ("a reader has room for one record, with all fields that are wanted",)
+            raise mistake("E0315", title, self.arguments["fields"].span, notes=notes)
         return layout.size + longest * layout.has_strings
 
     def _head(self) -> bool:

@@ -67,6 +67,7 @@ def call_reader_method(context: Context, method: ReaderMethod, arguments: Sequen
     assign_arguments(name, [], arguments, span, f"{name}()")
     if method.name == "next":
         return _next(context, reader, span)
+    context.at(span)
     number = POSITION if method.name == "position" else SKIPPED
     return Tensor(_element(context, context.region.read(reader.variable), number, OperationSpans(name, span)))
 

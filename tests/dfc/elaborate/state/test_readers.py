@@ -96,6 +96,9 @@ MISTAKES = {
     'csv_files("a", (x = 3))': "E0316",
     'csv_files("a", (x = i64), head = 1)': "E0315",
     'csv_files("a", (x = i64), separator = "ab")': "E0315",
+    'csv_files("a", (x = i64[0], y = f32[0, 3]))': "E0315",
+    'csv_files("a", (x = i64[4_000_000_000]))': "E0315",
+    'array_files("a", (x = u8[1_000_000_000], y = u8[1_000_000_000]))': "E0315",
     'array_files("a", (x = string))': "E0316",
     'tar_files("a", (x = f32[3]))': "E0302",
     'array_files("a", (x = i64), longest = 3)': "E0204",
@@ -137,6 +140,10 @@ def test_a_function_cannot_read_and_a_readonly_entry_neither() -> None:
     assert codes(f"{FILES}readonly entry g() -> i64 {body}") == ["E0402"]
 
 
+def test_an_entry_may_only_ask_where_a_reader_is() -> None:
+    assert codes(f"{FILES}entry at() -> i64 {{ return files.position() }}") == []
+
+
 def test_a_reader_of_rows_gives_their_fields() -> None:
     files = 'var files = csv_files("a.csv", (label = i64, name = string, image = u8[2, 3]), longest = 100)\n'
     made = nodes(entry("let row = files.next()", "return row.image", result=" -> u8[2, 3]", files=files))
@@ -145,6 +152,22 @@ def test_a_reader_of_rows_gives_their_fields() -> None:
     assert [str(value.type) for value in made[3].results[:-1]] == ["i64", "i64[3]", "u8[2, 3]"]
     fixed = entry("let row = files.next()", files='var files = csv_files("a.csv", (x = f64, y = u8[3]))\n')
     assert str(nodes(fixed)[1].results[0].type) == "u8[11]"
+
+
+def test_fields_may_have_the_sizes_of_a_block() -> None:
+    block = """
+block Data[N] {
+  var rows = csv_files("a.csv", (x = i64[N], y = f32))
+  proc get() -> i64[N] {
+    let row = rows.next()
+    return row.x
+  }
+}
+var three = Data[3]()
+entry next() -> i64[3] { return three.get() }
+"""
+    reads = [node for node in walk.nodes(graph_of(block).entries["next"].block) if node.op == "record_next"]
+    assert [str(node.results[0].type) for node in reads] == ["u8[28]"]
 
 
 TWO = """
