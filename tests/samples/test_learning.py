@@ -138,3 +138,26 @@ def test_the_valley_is_walked_down() -> None:
     assert found.steps < 100
     np.testing.assert_allclose(found.x, np.ones(6), rtol=1e-8)
     assert loaded("rosenbrock.dfg", SIZE=6).minimise(enough=1e-18, most=3).steps == 3
+
+
+def test_a_wide_table_memorises_what_a_deep_network_does_not() -> None:
+    """Also by a transcription of `evaluate` in NumPy, over all pairs."""
+    model = loaded("wide_deep.dfg")
+    model.train(steps=6000, rate=1.0)
+    shares = model.evaluate()
+    person, thing = np.divmod(np.arange(60 * 50), 50)
+    exceptions = np.arange(60 * 50) % 11 == 0
+    truth = (person % 4 == thing % 4) != exceptions
+    weights = {name: value.astype(np.float64) for name, value in model.state.items() if value.dtype == np.float32}
+    x = np.concatenate([weights["people"][person], weights["things"][thing]], axis=1)
+    hidden = np.maximum(x @ weights["hidden.w"] + weights["hidden.b"], 0)
+    deep = (hidden @ weights["output.w"] + weights["output.b"])[:, 0]
+    expected = [
+        np.mean((deep + weights["wide"] > 0) == truth),
+        np.mean((deep > 0) == truth),
+        np.mean(((deep > 0) == truth)[exceptions]),
+    ]
+    np.testing.assert_allclose([shares.both, shares.deep, shares.exceptions], expected, atol=2 / 3000)
+    assert shares.both > 0.95
+    assert shares.both > shares.deep + 0.015
+    assert shares.exceptions < 0.7

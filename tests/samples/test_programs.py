@@ -40,6 +40,7 @@ TESTS = {
     "skipgram": 0,
     "synchronous": 0,
     "transformer": 1,
+    "wide_deep": 0,
     "word_vectors": 0,
 }
 COMPILED = list(TESTS)

@@ -120,6 +120,10 @@ def rosenbrock(program: Program) -> list[object]:
     return [program.minimise(enough=1e-3, most=most) for most in (0, 4)]
 
 
+def wide_deep(program: Program) -> list[object]:
+    return [*[program.train(steps=steps, rate=0.5) for steps in (0, 3)], program.evaluate()]
+
+
 def lstm(program: Program) -> list[object]:
     steps = [program.train(text=TEXT, following=TEXT[:, ::-1].copy()) for _ in range(2)]
     return [*steps, program.evaluate(text=TEXT, following=TEXT), *[program.write(first=3, N=n) for n in (5, 0)]]
@@ -239,6 +243,7 @@ OURS = {
         tables=("table", "output", "bias"),
     ),
     "transformer": Sample("transformer.dfg", transformer, tables=("numbers.table",), near=1e-3),
+    "wide_deep": Sample("wide_deep.dfg", wide_deep),
     "word_vectors": Sample(
         "word_vectors.dfg",
         word_vectors,
@@ -253,6 +258,7 @@ UNSPLIT = {
     "08_heat_equation": "it works on one plate",
     "rosenbrock": "it looks for one point",
     "transformer": "no feed has its batch: it makes its own examples",
+    "wide_deep": "no feed has its batch: it makes its own examples",
     "white_paper_figure_1_corrected": "it learns from one example at a time",
 }
 """Why a sample has no entry to be cut into blocks."""
