@@ -87,7 +87,9 @@ def choose(
     lines = _differences(entries, saved, chosen, patterns)
     if lines:
         differing = {name for _, name, _ in lines}
-        fitting = [name for name in chosen if name not in differing]
+        parts = {name.partition(MARK)[0] for name in differing if MARK in name}
+        whole = dict.fromkeys(name.partition(MARK)[0] for name in chosen if name not in differing)
+        fitting = [name for name in whole if name not in parts]  # a queue is chosen as a whole
         raise CheckpointError(_table(folder, program, lines, _remedy(lines, fitting)), code="E0902")
     values = {name: saved[name] for name in chosen}
     _check_queues(folder, layouts or {}, values)
@@ -174,6 +176,7 @@ def _differences(
 
 
 def _unmatched(patterns: Sequence[str], names: Sequence[str]) -> str:
+    names = list(dict.fromkeys(name.partition(MARK)[0] for name in names))
     shown = ", ".join(names[:_MOST_NAMES]) + ", ..." * (len(names) > _MOST_NAMES)
     return f"only={', '.join(patterns)!r} matches no state; there is {shown or 'none'}"
 

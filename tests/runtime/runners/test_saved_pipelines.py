@@ -11,7 +11,7 @@ import pytest
 import dfc
 from dfc.ir.dtypes import F64, I64
 from dfc.ops.creation.philox import numbers
-from dfc_runtime.errors import RunError
+from dfc_runtime.errors import CheckpointError, RunError
 from dfc_runtime.module import Module
 from tests.support.forked import in_child
 from tests.support.pipelines import COUNT, drained, loaded
@@ -179,3 +179,16 @@ def test_where_its_runners_are_no_more_a_program_is_neither_saved_nor_restored(t
     model.close()
     refused("E0903", "the module was closed")
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_queue_that_fits_is_named_as_a_whole(tmp_path: Path) -> None:
+    text = "queue numbers: i64 = fifo(capacity = 5)\nentry next() -> i64 { return numbers.take() }"
+    model = loaded(text + COUNT.format(last=LAST))
+    first = [model.next() for _ in range(3)]
+    model.save(tmp_path)
+    with pytest.raises(CheckpointError, match=r"matches no state; there is n, numbers$"):
+        model.restore(tmp_path, only="numbers/*")
+    with pytest.raises(CheckpointError, match='only="numbers" restores what fits'):
+        model.restore(tmp_path, rename={"n": "other"})
+    model.restore(tmp_path, only="numbers")
+    assert [*first, model.next()] == [0, 1, 2, 3]
