@@ -32,13 +32,17 @@ def from_samples(paths: Sequence[str]) -> Examples:
 
 def _examples(source: FileSource) -> Iterator[Example]:
     damages: list[RecordError] = []
-    last, example = "", dict[str, object]()
+    last, example, names = "", dict[str, object](), set[str]()
     for member in members_of(source, damages):
         name, ending = split_name(member.name)
         if example and name != last:
             yield example  # pyright: ignore[reportReturnType]  # arrays of i64 and bytes
             example = {}
+        if name != last and name in names:
+            text = f"files of {shown(name)} stand apart in it: write it with tar --sort=name"
+            raise unusable(source.name, text)
         last = name
+        names.add(name)
         if not ending or any("\ud800" <= letter <= "\udfff" for letter in ending):
             raise unusable(source.name, f"{shown(member.name)} has no ending that names a feature")
         if ending in example:

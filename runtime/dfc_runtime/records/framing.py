@@ -148,10 +148,11 @@ def foreign(start: bytes, name: str) -> str:
     frames; else ''."""
     if len(start) >= HEAD and masked_checksum(start[:LENGTH]) == struct.unpack("<I", start[LENGTH:HEAD])[0]:
         return ""
+    ending = ".tar" if name.endswith((".tar", ".tgz", ".tar.gz")) else ".rec"
     if start.startswith(_GZIP):
-        return f"it is compressed by gzip; {_AT_RANDOM} gunzip -c {_quoted(name)} > NEW.rec"
+        return f"it is compressed by gzip; {_AT_RANDOM} gunzip -c {_quoted(name)} > NEW{ending}"
     if _is_deflated(start):
-        return f"it is compressed by zlib; {_AT_RANDOM} {_INFLATE} < {_quoted(name)} > NEW.rec"
+        return f"it is compressed by zlib; {_AT_RANDOM} {_INFLATE} < {_quoted(name)} > NEW{ending}"
     return next((f"it is {kind}" for magic, kind in _MAGIC if start.startswith(magic)), "")
 
 

@@ -67,6 +67,7 @@ def test_other_files_are_known_by_their_first_bytes(name: str) -> None:
 
 def test_what_to_do_about_a_compressed_file_can_be_typed() -> None:
     assert "gunzip -c 'a b.gz' > NEW.rec" in foreign(gzip.compress(b"text"), "a b.gz")
+    assert "gunzip -c a.tar.gz > NEW.tar" in foreign(gzip.compress(b"text"), "a.tar.gz")
     assert "'a\\nb'" in foreign(gzip.compress(b"text"), "a\nb")
 
 

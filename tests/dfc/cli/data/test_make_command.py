@@ -70,6 +70,10 @@ def test_samples_of_tar_archives(dfc: Command) -> None:
     assert examples("out.rec") == [{"jpg": [b"\xff\xd8"], "cls": [-3]}, {"cls": [7], "seg.png": [b""]}]
     for files, reason in (
         ([("1.jpg", b""), ("1.jpg", b"")], "two files of 1 end in .jpg"),
+        (
+            [("1.jpg", b""), ("2.jpg", b""), ("1.cls", b"1")],
+            "files of 1 stand apart in it: write it with tar --sort",
+        ),
         ([("1", b"")], "1 has no ending that names a feature"),
         ([("1.cls", b"cat")], "1.cls holds no number of a class: cat"),
         ([("1.cls", b"9" * 30)], "1.cls holds no number of a class"),
