@@ -127,8 +127,9 @@ class TableFiles(PackedFiles):
         cells = [data[a + 1 : b].tobytes().strip() for a, b in pairwise(edges)]
         plain = [cell[1:-1].replace(b'""', b'"') if cell[:1] == b'"' else cell for cell in cells]
         names = [os.fsdecode(cell).strip() for cell in plain]
-        if not all(names) or len(set(names)) < len(names):
-            raise _no_table(source, "its first line is no head, which names each column, and all of them differently")
+        named = [name for name in names if name]  # what some programs write has a first column without a name
+        if len(set(named)) < len(named):
+            raise _no_table(source, "its first line is no head, which names columns, and all of them differently")
         return names
 
     def _head(self, source: FileSource, names: Sequence[str]) -> Head:

@@ -47,7 +47,7 @@ def by_python(text: str) -> list[tuple[object, ...]]:
 def test_rows_are_those_that_python_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     monkeypatch.setattr(tables, "WINDOW", window)
     (tmp_path / "a.csv").write_text(TABLE, newline="")
-    other = "note,name,label,x,y,more\nn,m,1,2,3,4\n" + '"",",",-1,0,0,'
+    other = "note,name,label,x,y,\nn,m,1,2,3,4\n" + '"",",",-1,0,0,'
     (tmp_path / "b.csv").write_bytes(b"\xef\xbb\xbf" + other.encode())
     with TableFiles([tmp_path / "a.csv", tmp_path / "b.csv"], "fail", LAYOUT) as files:
         wanted = by_python(TABLE) + by_python(other)
