@@ -82,7 +82,7 @@ def _memory(memory: list[ClusterMemory]) -> Iterator[str]:
         yield f"{INDENT * 3}{each.role} needs {each.delayed} bytes{early}"
 
 
-_KINDS = {"combination": "blocks are combined", "rows": "rows travel", "updates": "steps update state by turns"}
+_KINDS = {"combination": "blocks are combined", "rows": "rows travel", "updates": "steps update state"}
 
 
 def _split_text(entry: ClusterEntry) -> str:

@@ -41,14 +41,17 @@ def _apart(graph: Graph) -> Iterator[tuple[Entry, Apart]]:
 def with_owners(constraints: PlacementConstraints, graph: Graph, resolution: Resolution) -> PlacementConstraints:
     """Constraints that keep each update, and the state it is about, on one task, and computations on all of the job."""
     fixed: dict[str, TaskSite] = dict(constraints.fixed)
+    because = dict(constraints.because)
     for entry, apart in _apart(graph):
         statement, update = resolution.replications[entry.name], graph.entries[apart.update]
         state = sorted(used_state(update))
         owner = _owner(state, constraints, resolution, statement)
         fixed.update(dict.fromkeys(state, owner))
         fixed.update((node.name, owner) for node in walk.nodes(update.block))
+        because.update((node.name, "beside the state that it updates") for node in walk.nodes(update.block))
         fixed.update((node.name, TaskSite(statement.job)) for node in walk.nodes(entry.block))
-    return replace(constraints, fixed=fixed)
+        because.update((node.name, "each task takes its own steps") for node in walk.nodes(entry.block))
+    return replace(constraints, fixed=fixed, because=because)
 
 
 def _owner(

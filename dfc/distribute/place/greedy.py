@@ -85,7 +85,8 @@ class Run:
         if own is not None and not node.regions:
             return self._state[own], f"with its state `{own}`", ()
         if node.name in self._constraints.fixed:
-            return self._constraints.fixed[node.name], "beside rows that are divided", ()
+            reason = self._constraints.because.get(node.name, "beside rows that are divided")
+            return self._constraints.fixed[node.name], reason, ()
         count = self._constraints.counts.get(self._entry.name)
         if count is not None and is_blockwise(node, count):
             return TaskSite(self._constraints.replicated[self._entry.name]), "each task does its own blocks", ()

@@ -19,8 +19,9 @@ class PlacementConstraints:
     `tasks`: tasks of each job, in the order of ranks. `memory`: bytes per task of a job (0 or absent: no limit).
     `state` and `values`: constraints by full name. `together`: the group of each name of state and values that share a
     site with others. `replicated`: the job each replicated entry runs on. `fixed`: sites of state and nodes that cannot
-    be elsewhere, by full name. `counts`: the size that says how many blocks a task has, for entries cut into blocks.
-    `elastic`: jobs that may have another number of tasks at start, so that what nothing ties is in their first task.
+    be elsewhere, by full name; `because` why, in words, where that is not for divided rows. `counts`: the size
+    that says how many blocks a task has, for entries cut into blocks. `elastic`: jobs that may have another number of
+    tasks at start, so that what nothing ties is in their first task.
     """
 
     tasks: Mapping[str, int]
@@ -30,6 +31,7 @@ class PlacementConstraints:
     together: Mapping[str, str] = field(default_factory=dict[str, str])
     replicated: Mapping[str, str] = field(default_factory=dict[str, str])
     fixed: Mapping[str, TaskSite] = field(default_factory=dict[str, TaskSite])
+    because: Mapping[str, str] = field(default_factory=dict[str, str])
     counts: Mapping[str, Symbol] = field(default_factory=dict[str, Symbol])
     elastic: Collection[str] = ()
 

@@ -248,3 +248,17 @@ def test_a_file_that_describes_no_network_is_refused(replicated: list[str], tmp_
     (tmp_path / "net.json").write_text('{"format": "dfc network 1", "latency": 1}')
     ended = dfc(*replicated, "--simulate", f"ranks=4,network={tmp_path / 'net.json'}")
     assert "net.json is no description of a network: it has no 'bandwidth'" in ended.message
+
+
+def test_steps_of_their_own_and_their_updates_say_why_they_are_where_they_are(
+    replicated: list[str], tmp_path: Path, dfc: Command
+) -> None:
+    async_blocks = BLOCKS.replace('"sync"', '"async"').replace("job worker", "job ps tasks 1\njob worker")
+    (tmp_path / "m.deploy").write_text(async_blocks)
+    lines = dfc(*replicated).out.splitlines()
+    (gradient,) = (line for line in lines if line.split()[:1] == ["train/grad"])
+    assert "each task takes its own steps" in gradient
+    assert any("beside the state that it updates" in line for line in lines)
+    assert not any("divided" in line for line in lines)
+    ended = dfc(*replicated, "--simulate", "ranks=8")
+    assert 'replicates no entry with `mode = "sync"` or `mode = "staged"`' in ended.message
