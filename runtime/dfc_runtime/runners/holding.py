@@ -74,18 +74,28 @@ class Holder:
         running.native.hold()
         for name in crew.connections.uses[running.entry.name].all:
             crew.queues.queue(name).wake()
-        last, since = None, time.monotonic()
+        try:
+            is_held = self._has_ended(running)
+        except BaseException:  # such as by Ctrl-C: those who are about to leave are not lost
+            self._has_ended(running)
+            raise
+        if not is_held:
+            raise self._refusal(running)
+        self._rewind(running)
+
+    def _has_ended(self, running: Running) -> bool:
+        """Waits until no iteration of a runner is under way; False if nobody goes on any more."""
+        crew, last, since = self._crew, None, time.monotonic()
         while True:
             with crew.changed:
                 if not running.living:
-                    break
+                    return True
                 crew.changed.wait(_LOOK)
             looks = self._look()
             if looks is None or looks != last:
                 last, since = looks, time.monotonic()
             elif time.monotonic() - since > PATIENCE:
-                raise self._refusal(running)
-        self._rewind(running)
+                return False
 
     def _rewind(self, running: Running) -> None:
         """Takes back what iterations did that were left where they begin."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
 import pytest
 
 from dfc_runtime.errors import RunError
+from dfc_runtime.runners.holding import Holder
 from tests.support.pipelines import eventually, loaded, numbers_of
 
 TWO = """
@@ -101,6 +103,27 @@ def test_what_cannot_be_held_is_said_at_once(text: str, calls: int, message: str
     if text == RING:
         model.feed(0)
     assert [model.next() for _ in range(calls)] == values
+    model.close()
+
+
+def test_a_save_that_is_interrupted_loses_no_copy_of_a_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = loaded(TWO.replace("let y = b.take()", "let y = 0").replace("runner make", "runner make with copies = 3"))
+    assert model.next() == 0
+    look, looks = Holder._look, []
+
+    def interrupted(holder: Holder) -> object:
+        looks.append(0)
+        if len(looks) == 1:
+            raise KeyboardInterrupt
+        return look(holder)
+
+    monkeypatch.setattr(Holder, "_look", interrupted)
+    monkeypatch.setattr("dfc_runtime.runners.holding._LOOK", 0.0)
+    for _ in range(3):
+        looks.clear()
+        with contextlib.suppress(KeyboardInterrupt):  # where no copy is seen under way, it is saved
+            model.save(tmp_path)
+    assert [model.next(timeout=20) for _ in range(30)] == list(range(1, 31))
     model.close()
 
 
