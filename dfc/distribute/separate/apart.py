@@ -13,7 +13,7 @@ Assumes the graph as it was elaborated. Guarantees two ordinary entries; what ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
@@ -82,15 +82,19 @@ def _update(entry: Entry, cone: Cone, name: str, statement: Replicate) -> tuple[
     tokens = [value for value in block.outputs if value.is_token]
     needed = needed_nodes(Block(block.parameters, block.nodes, tokens))
     repeated = of_sizes_and_feeds(entry, statement)
-    able = [node for node in block.nodes if node in needed and (node in repeated or _is_of_update(node, cone))]
-    own = _reached(able, tokens)
+    able = {node for node in needed if node in repeated or _is_of_update(node, cone)}
+    own = _reached(block, able)
     computed = {value for node in own for value in node.results}
     handed = tuple(dict.fromkeys(value for value in _inputs(own) if value not in computed))
     names = NameSet(entry.parameter_names)
     feeds = {value: Value(value.type, names.fresh(identifier(value.name.rpartition("/")[2]))) for value in handed}
     cloner = Cloner(feeds, lambda each: f"{name}/{each.removeprefix(entry.name + '/')}")
     nodes: list[Node] = []
-    cloner.inline(own, nodes)
+    for node in block.nodes:
+        if node in own:
+            cloner.inline([node], nodes)
+        else:  # it changes nothing: its effects are reads
+            cloner.values.update((end, cloner.value(begin)) for end, begin in _passed(node))
     used = [value for value in block.parameters if value.is_token]
     outputs = [cloner.value(value) for value in tokens]
     updating = prune_block(Block((*feeds.values(), *used), nodes, outputs))
@@ -114,14 +118,22 @@ def _update(entry: Entry, cone: Cone, name: str, statement: Replicate) -> tuple[
     )
 
 
-def _reached(nodes: Sequence[Node], outputs: Iterable[Value]) -> list[Node]:
-    """Those of the nodes that outputs are computed by, without going through others."""
-    needed, reached = set(outputs), list[Node]()
-    for node in reversed(nodes):
-        if not needed.isdisjoint(node.results):
+def _reached(block: Block, able: Collection[Node]) -> dict[Node, None]:
+    """Those of the nodes that the block's tokens come from, without going through values of others."""
+    needed, reached = {value for value in block.outputs if value.is_token}, list[Node]()
+    for node in reversed(block.nodes):
+        if node in able and not needed.isdisjoint(node.results):
             reached.append(node)
             needed.update(walk.inputs(node))
-    return reached[::-1]
+        else:
+            needed.update(begin for end, begin in _passed(node) if end in needed)
+    return dict.fromkeys(reversed(reached))
+
+
+def _passed(node: Node) -> Iterator[tuple[Value, Value]]:
+    """The tokens behind a node, each with the one before it."""
+    before = {resource_of(value): value for value in node.operands if value.is_token}
+    return ((value, before[resource_of(value)]) for value in node.results if value.is_token)
 
 
 def _is_of_update(node: Node, cone: Cone) -> bool:

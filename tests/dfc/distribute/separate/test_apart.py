@@ -63,6 +63,24 @@ def test_both_halves_one_after_the_other_are_the_entry() -> None:
         np.testing.assert_allclose(updated.state[name], value, rtol=1e-14, err_msg=name)
 
 
+def test_reads_that_only_results_or_losses_use_stand_in_the_way_of_no_update() -> None:
+    halves = apart(
+        """
+        dfg 1
+        param w: f64 = 1
+        var kept: f64 = 3
+        entry train[B](x: f64[B], rate: f64) -> (loss: f64, kept_now: f64) {
+          let loss = mean(square(w * x))
+          w := rate * grad(loss, w)
+          return loss, kept * 2
+        }
+        """
+    )
+    check(halves, "separate")
+    update = halves.entries["train_update"]
+    assert [node.op for node in update.block.nodes] == ["mul", "assign"]
+
+
 def test_parts_of_entries_are_cut_out_of_what_the_author_wrote() -> None:
     built = build(SourceFile("model.dfg", RECURRENT))
     halves = take_apart(built, [STATEMENT])
