@@ -44,7 +44,7 @@ def with_owners(constraints: PlacementConstraints, graph: Graph, resolution: Res
     because = dict(constraints.because)
     for entry, apart in _apart(graph):
         statement, update = resolution.replications[entry.name], graph.entries[apart.update]
-        state = sorted(used_state(update))
+        state = sorted({*used_state(update), *apart.variables})
         owner = _owner(state, constraints, resolution, statement)
         fixed.update(dict.fromkeys(state, owner))
         fixed.update((node.name, owner) for node in walk.nodes(update.block))
@@ -68,7 +68,7 @@ def _owner(
     others = [job for job in constraints.tasks if job != statement.job]
     span = statement.setting_span("mode")
     if any(name in resolution.shards for name in state) or len(tasks) > 1:
-        title = f"the state that `{statement.entry}` updates lies on several tasks"
+        title = f"the state that `{statement.entry}` reads or updates lies on several tasks"
         secondary = [(each.span, "some of it is here") for each in tasks.values()]
         helps = [f'place it on one task, which the mode `{statement.mode}` needs: `place "NAME" on ps task 0`']
         raise CompileError([error("E1001", title, span, secondary=secondary, helps=helps)])
@@ -105,12 +105,15 @@ def rejoined(parts: RankGraphs, graph: Graph, resolution: Resolution) -> dict[st
             feeds={name: tuple(r for r in computing.feeds[name] if r in own) for name in whole.parameter_names},
             results={name: computing.results[name] for name in whole.result_names},
         )
+        taken = set(parts.graphs[own[0]].entries[entry.name].parameter_names)
+        fed = zip(entry.parameter_names[len(whole.parameter_names) :], apart.variables, strict=True)
+        variables = tuple(variable for name, variable in fed if name in taken)  # what a gradient has no use for is gone
         site = first_task(TaskSite(owner.job, owner.task))
         update = ClusterUpdate(
             statement.mode,
             apart.update,
             site,
-            apart.variables,
+            variables,
             statement.combine,
             statement.bound,
             statement.backups,

@@ -92,10 +92,10 @@ class ReplicaPart(Part):
         update = plan.split.update
         assert update is not None
         entry = inner.entries[plan.name]
-        feeds, results = len(plan.entry.parameters), len(plan.entry.results)
+        feeds, results = len(part.feeds), len(plan.entry.results)
         own = entry.signature
         names = [each.name for each in own.parameters[:feeds]]
-        if names != [each.name for each in plan.entry.parameters] or len(own.parameters) != feeds + len(
+        if names != [plan.entry.parameters[number].name for number in part.feeds] or len(own.parameters) != feeds + len(
             update.variables
         ):
             raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0906")

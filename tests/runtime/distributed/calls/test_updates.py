@@ -205,3 +205,21 @@ def test_what_a_call_that_failed_has_sent_is_not_waited_for_by_the_next_one(monk
         module.serve()
 
     on_cluster(cluster_bundle(PROGRAM, DEPLOYMENT), 3, work, follow, seconds=5)
+
+
+def test_what_no_gradient_has_a_use_for_is_given_to_nobody_and_state_that_is_only_read_to_all() -> None:
+    program = """
+    dfg 1
+    param w: f32[2] = 8
+    var kept: f32 = 3
+    entry train[B](x: f32[B, 2], unused: f32) -> (twice: f32) {
+      w -= grad(sum(w * x), w)
+      return 2 * kept
+    }
+    """
+
+    def work(module: dfc.ClusterModule) -> None:
+        assert module.train(X, RATE).twice == 6
+        assert module.state["w"].tolist() == (8 - X.sum(0)).tolist()
+
+    on_cluster(cluster_bundle(program, DEPLOYMENT), 3, work, seconds=20)
