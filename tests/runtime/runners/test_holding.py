@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dfc_runtime.errors import RunError
+from dfc_runtime.runners.crew import Crew
 from dfc_runtime.runners.holding import Holder
 from tests.support.pipelines import eventually, loaded, numbers_of
 
@@ -109,7 +111,7 @@ def test_what_cannot_be_held_is_said_at_once(text: str, calls: int, message: str
 def test_a_save_that_is_interrupted_loses_no_copy_of_a_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = loaded(TWO.replace("let y = b.take()", "let y = 0").replace("runner make", "runner make with copies = 3"))
     assert model.next() == 0
-    look, looks = Holder._look, []
+    look, looks, ended = Holder._look, [], Crew._ended
 
     def interrupted(holder: Holder) -> object:
         looks.append(0)
@@ -117,12 +119,14 @@ def test_a_save_that_is_interrupted_loses_no_copy_of_a_runner(tmp_path: Path, mo
             raise KeyboardInterrupt
         return look(holder)
 
+    def late(crew: Crew, *arguments: Any) -> None:
+        time.sleep(0.05)  # they have left their loop, and are still to be parked
+        ended(crew, *arguments)
+
     monkeypatch.setattr(Holder, "_look", interrupted)
-    monkeypatch.setattr("dfc_runtime.runners.holding._LOOK", 0.0)
-    for _ in range(3):
-        looks.clear()
-        with contextlib.suppress(KeyboardInterrupt):  # where no copy is seen under way, it is saved
-            model.save(tmp_path)
+    monkeypatch.setattr(Crew, "_ended", late)
+    with pytest.raises(KeyboardInterrupt):
+        model.save(tmp_path)
     assert [model.next(timeout=20) for _ in range(30)] == list(range(1, 31))
     model.close()
 
