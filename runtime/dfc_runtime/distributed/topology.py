@@ -85,11 +85,16 @@ class Topology:
             return
         text = f"{program} is for {self.described()}, but there {'is' if ranks == 1 else 'are'} {ranks}"
         fitting = {job.name: ranks - self.size + self.tasks[job.name] for job in self.cluster.jobs if job.elastic}
-        suggestion = next((f"{name}={count}" for name, count in fitting.items() if count > 0), None)
+        suggestion = next((f"{name}={n}" for name, n in fitting.items() if self._can_be(name, n)), None)
         remedy = f"start {self.size}"
         if suggestion is not None:
             remedy += f", or say how many tasks a job has: --job {suggestion}"
         raise RankCountError(f"{text}\n  {remedy}", code="E0912")
+
+    def _can_be(self, job: str, count: int) -> bool:
+        """Whether the bundle has programs for so many tasks of a job whose number may change."""
+        compiled = next(each.tasks for each in self.cluster.jobs if each.name == job)
+        return count > 0 and (count <= compiled or _role(self.cluster, job, count - 1) is not None)
 
 
 def _counts(cluster: Cluster, stated: Mapping[str, int]) -> dict[str, int]:

@@ -367,6 +367,9 @@ def test_a_wrong_number_of_ranks_is_answered_with_a_number_of_tasks_that_fits():
     data = cluster_bundle(program, two_jobs)
     with pytest.raises(RankCountError, match=r"or say how many tasks a job has: --job worker=1$"):
         on_cluster(data, 2, lambda module: None)
+
+    with pytest.raises(RankCountError, match=r"has: --job worker=3$"):  # there is no program for a second `ps`
+        load_on(data, Network(4).comm(0))
     assert on_cluster(data, 2, lambda module: module.count(), jobs={"worker": 1}) is None
 
 
