@@ -97,7 +97,7 @@ def test_bytes_are_those_of_feeds_and_gradients() -> None:
 
 
 def test_a_file_without_replicated_entries_cannot_be_predicted() -> None:
-    with pytest.raises(FeedError, match="is replicated"):
+    with pytest.raises(FeedError, match="replicates no entry"):
         predicted(4, FREE, 'deploy 1 for "p.dfg"\n\njob worker tasks 2\n')
 
 
