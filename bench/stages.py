@@ -77,8 +77,10 @@ def division(read: int, train: int, steps: int, repeats: int) -> Mapping[str, ob
     bundle = dfc.compile(PROGRAM, settings=settings).to_bytes()
     alone, ratios, through = [], [], []
     for _ in range(repeats):
-        with closing(dfc.loads(bundle, threads=1)) as model:
-            alone.append(item_in_parallel(model.read_alone, model.train_alone, steps))
+        first, second = (dfc.loads(bundle, threads=1) for _ in range(2))  # calls of one program take turns
+        alone.append(item_in_parallel(first.read_alone, second.train_alone, steps))
+        for each in (first, second):
+            each.close()
         with closing(dfc.loads(bundle, threads=1)) as model:
             through.append(item_through(model, steps))
         ratios.append(alone[-1] / through[-1])
