@@ -21,6 +21,8 @@ from contextlib import closing
 from pathlib import Path
 
 import dfc
+from dfc.cli.tracing.schedules import as_data
+from dfc.cli.tracing.traces import read
 from dfc_runtime.module import Module
 
 PROGRAM = Path(__file__).with_name("programs") / "stages.dfg"
@@ -58,9 +60,6 @@ def item_through(model: Module, steps: int) -> float:
 
 def warm_up(bundle: bytes, steps: int) -> Mapping[str, object]:
     """What a trace says of the steps of a pipeline."""
-    from dfc.cli.schedules import as_data
-    from dfc.cli.traces import read
-
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         model = dfc.loads(bundle, threads=1, trace=path)

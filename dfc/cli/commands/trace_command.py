@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dfc.cli import traces
+from dfc.cli.tracing import traces
 
 
 @click.command("trace", short_help="Say where the time of a traced run went.")

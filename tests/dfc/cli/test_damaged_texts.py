@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dfc.cli import traces
+from dfc.cli.tracing import traces
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.driver import profiles
 from dfc_runtime.errors import FileError

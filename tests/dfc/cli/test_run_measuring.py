@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dfc_runtime
-from dfc.cli import traces
+from dfc.cli.tracing import traces
 from dfc.diagnostics.source import SourceFile
 from dfc.driver import api, profiles
 from dfc.ir.options import CompileOptions

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfc.cli import traces
+from dfc.cli.tracing import traces
 from dfc_runtime.observe import tracing
 from dfc_runtime.observe.tracing import Label, Part
 from tests.support.command_line import Command

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfc.cli import traces
+from dfc.cli.tracing import traces
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions

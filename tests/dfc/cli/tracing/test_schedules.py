@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dfc.cli.schedules import Schedule, as_data, as_lines, schedules_of, warm_up_text
+from dfc.cli.tracing.schedules import Schedule, as_data, as_lines, schedules_of, warm_up_text
 
 MILLISECOND = 1_000_000
 QUEUES = ("a", "b", "c")
@@ -16,8 +16,8 @@ def schedule(waits: list[int], put: list[list[int]], last: list[int], gap: int =
         [number * gap * MILLISECOND, (number * gap + gap // 2) * MILLISECOND, waited, *counts]
         for number, (waited, counts) in enumerate(zip(waits, put, strict=True))
     ]
-    (made,) = schedules_of({"steps": [{"entry": "train", "queues": list(QUEUES), "put": last, "steps": steps}]})
-    return made
+    (parsed,) = schedules_of({"steps": [{"entry": "train", "queues": list(QUEUES), "put": last, "steps": steps}]})
+    return parsed
 
 
 GUIDE = schedule([0] * 5, [[0, 0, 0], [1, 0, 0], [2, 1, 0], [3, 2, 1], [4, 3, 2]], [5, 4, 3])
@@ -40,8 +40,8 @@ def test_the_table_shows_which_element_a_stage_makes_in_which_step() -> None:
 
 
 def test_what_came_before_the_first_step_is_step_0_and_ranges_name_their_ends() -> None:
-    made = schedule([1, 0], [[6, 2, 1], [6, 4, 2]], [9, 4, 3])
-    assert [line.split()[:4] for line in as_lines(made, 5)[2:5]] == [
+    parsed = schedule([1, 0], [[6, 2, 1], [6, 4, 2]], [9, 4, 3])
+    assert [line.split()[:4] for line in as_lines(parsed, 5)[2:5]] == [
         ["0", "0..5", "0..1", "0"],
         ["1", "-", "2..3", "1"],
         ["2", "6..8", "-", "2"],
@@ -49,9 +49,9 @@ def test_what_came_before_the_first_step_is_step_0_and_ranges_name_their_ends() 
 
 
 def test_of_many_steps_the_first_and_the_last_are_shown() -> None:
-    made = schedule([0] * 9, [[k, k, k] for k in range(9)], [9, 9, 9])
-    assert [line.split()[0] for line in as_lines(made, 2)[2:9]] == ["0", "1", "2", "...", "7", "8", "9"]
-    assert [line.split()[0] for line in as_lines(made, 6)[2:12]] == [str(k) for k in range(10)]
+    parsed = schedule([0] * 9, [[k, k, k] for k in range(9)], [9, 9, 9])
+    assert [line.split()[0] for line in as_lines(parsed, 2)[2:9]] == ["0", "1", "2", "...", "7", "8", "9"]
+    assert [line.split()[0] for line in as_lines(parsed, 6)[2:12]] == [str(k) for k in range(10)]
 
 
 def counted(waits: list[int]) -> Schedule:
@@ -90,8 +90,8 @@ def test_json_has_all_steps() -> None:
 
 def test_a_trace_without_steps_has_no_schedule() -> None:
     assert schedules_of({}) == []
-    (made,) = schedules_of({"steps": [{"entry": "train", "queues": ["a"], "put": [3], "steps": []}]})
-    assert made.steps == []
+    (parsed,) = schedules_of({"steps": [{"entry": "train", "queues": ["a"], "put": [3], "steps": []}]})
+    assert parsed.steps == []
 
 
 @pytest.mark.parametrize("row", [[0, 1, 2], [0, 1, 2, -1], [0, 1, 2, True], [0, 1, 2, "3"], [0, 1, 2, 3, 4]])

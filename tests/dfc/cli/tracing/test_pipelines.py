@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfc.cli.pipelines import Calls, bottleneck_text, pipeline_of
+from dfc.cli.tracing.pipelines import Calls, bottleneck_text, pipeline_of
 from dfc_runtime.observe import tracing
 from dfc_runtime.observe.tracing import Label, Part
 from tests.support.command_line import Command

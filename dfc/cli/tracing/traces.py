@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
-from dfc.cli import pipelines, schedules
-from dfc.cli.pipelines import Calls, Pipeline, pipeline_of
-from dfc.cli.schedules import Schedule, schedules_of
 from dfc.cli.tables import seconds, table
+from dfc.cli.tracing import pipelines, schedules
+from dfc.cli.tracing.pipelines import Calls, Pipeline, pipeline_of
+from dfc.cli.tracing.schedules import Schedule, schedules_of
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.errors import FileError
 from dfc_runtime.formats import strict_json
