@@ -9,6 +9,7 @@ memory is that of the records of a call, which is compared with the limit before
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import ClassVar, Self
@@ -54,7 +55,7 @@ class Prefetched:
     data: Bytes | None = None
 
 
-class IndexedFiles:
+class IndexedFiles(ABC):
     """Files with an index each. Use it as a context; it holds files open."""
 
     fixed = 0
@@ -81,9 +82,9 @@ class IndexedFiles:
         self.first = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         """The number of the first record of each file, and at the end how many there are."""
 
+    @abstractmethod
     def index(self, source: FileSource) -> RecordIndex:
         """Where the records of a file lie."""
-        raise NotImplementedError
 
     def name_of(self, file: int, record: int) -> str:
         """A record in words, such as `record 3`."""

@@ -10,6 +10,7 @@ a record which cannot be packed is a `RecordError` (E0914) at its turn or, with 
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,9 @@ class PackedFiles(IndexedFiles):
         self.layout, self.fixed = layout, layout.size
         super().__init__(paths, on_error)
 
+    @abstractmethod
     def pack(self, numbers: Numbers) -> tuple[Frames, Mapping[int, str]]:
         """The records of these numbers; and by row why there is none, whatever the frames have there."""
-        raise NotImplementedError
 
     def sizes(self, numbers: Numbers) -> Numbers:
         """At most so many bytes."""
