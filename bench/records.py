@@ -42,7 +42,7 @@ def write(folder: Path, count: int) -> None:
     """The files of all formats, unless they are there."""
     if (folder / "done").exists():
         return
-    from dfc_runtime.records.example import encode_example
+    from dfc_runtime.records.example import encode_example  # the interpreters of peers have no dfc
     from dfc_runtime.records.framing import frame
 
     folder.mkdir(parents=True, exist_ok=True)

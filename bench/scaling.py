@@ -20,6 +20,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"
 BATCH = 64
 PREDICTED = (1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -73,8 +75,6 @@ def predicted_steps(folder: Path, network: Path) -> list[Mapping[str, object]]:
 
 
 def _write_feeds(path: Path) -> None:
-    import numpy as np
-
     with np.load(SAMPLES / "data" / "digits.npz") as data:
         np.savez(path, images=data["train_images"][:BATCH], labels=data["train_labels"][:BATCH])
 
