@@ -140,7 +140,9 @@ class TableFiles(PackedFiles):
         columns: list[int] = []
         for field in self.layout.fields:
             if field.name not in names:
-                text = f"it has no column {shown(field.name)}{did_you_mean(field.name, names)}"
+                longer = next((name for name in names if name.startswith(field.name)), "")  # the first of x0, x1, x2
+                remedy = f"; did you mean {shown(longer)}?" if longer else did_you_mean(field.name, names)
+                text = f"it has no column {shown(field.name)}{remedy}"
                 raise _no_table(source, f"{text}; its columns: {', '.join(map(shown, names))}")
             columns.append(names.index(field.name))
             if columns[-1] + field.count > len(names):

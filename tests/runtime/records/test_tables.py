@@ -100,6 +100,7 @@ def test_no_more_of_wide_rows_is_read_ahead_than_has_room(tmp_path: Path, monkey
 
 FOREIGN = {
     "it is empty: the first line names the columns": b"",
+    "it has no column x; did you mean x0.; its columns: name, label, x0, x1, note": b"name,label,x0,x1,note\n",
     "it has no column name; did you mean names.; its columns: label, names": b"label,names\n1,2\n",
     "x has 2 cells, and 1 column begins there": b"name,label,note,x\n",
     "its first line is no head": b"a,a\n",
