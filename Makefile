@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tests start some thousand processes; without compiled modules each of these would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
-# Of what is installed, pip compiles nothing: a few of its ten thousand modules are ever imported, and compiled then.
+# Of what is installed nothing is compiled: a few of its ten thousand modules are ever imported, and compiled then.
 # Where PYTHONDONTWRITEBYTECODE is set, every command would translate the modules that it imports anew: half a second.
 TRANSLATE := $(BIN)/python -m compileall -q dfc runtime targets
 
@@ -15,8 +15,7 @@ help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 $(STAMP): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test,demo]'
+	@tools/environment.sh $(PYTHON) $(VENV) test,demo
 	@$(TRANSLATE)
 	@touch $@
 
