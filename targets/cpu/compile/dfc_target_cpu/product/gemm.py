@@ -198,7 +198,9 @@ class _Driver:
         fits = f.icmp("sle", f.mul(rows, arg("k")), i64(shape.left_elements))
         few = f.bit_and(f.icmp("sle", rows, i64(_NEAR_ROWS)), f.icmp("sge", rows, i64(2 * shape.rows)))
         lines = f.bit_or(f.icmp("eq", arg("a_cs"), i64(1)), f.icmp("eq", arg("a_rs"), i64(1)))
-        wide = f.icmp("sge", columns, i64(4 * shape.vectors * shape.lanes))
+        along_k = f.icmp("eq", arg("a_cs"), i64(1))
+        least = f.select(along_k, i64(shape.columns_of_copied_lines), i64(4 * shape.vectors * shape.lanes))
+        wide = f.icmp("sge", columns, least)
         return f.bit_and(f.bit_and(f.bit_and(fits, few), f.bit_and(lines, wide)), right)
 
     def _panels(self, row0: Value, row1: Value, column0: Value, column1: Value) -> None:

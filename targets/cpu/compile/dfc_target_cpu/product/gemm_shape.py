@@ -69,6 +69,11 @@ class GemmShape:
         return [(r, v) for r in (self.rows, self.rows - 2) for v in (self.vectors, self.vectors - 1)]
 
     @property
+    def columns_of_copied_lines(self) -> int:
+        """Columns from which on few rows of A that lie along k are packed: below, tiles read them where they are."""
+        return self.packed_columns if self.packed_columns < _NEVER else 4 * self.vectors * self.lanes
+
+    @property
     def left_offset(self) -> int:
         """Bytes of the workspace before the packed block of A: a packed block of B, and what the last transposed rows
         spill behind it."""
