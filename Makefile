@@ -44,11 +44,10 @@ fast: $(STAMP)  ## The tests that take seconds
 test: $(STAMP)  ## Style, types and all tests
 	$(MAKE) --no-print-directory --jobs 2 tests types style simulated
 
-# Three workers on two cores: tests of ranks and deadlines wait, others run meanwhile. Each begins with a third of all
-# tests, in order, the first with those that wait (tests/conftest.py), and takes over of what is left from others: those
-# of one module share its fixtures, and what is loaded.
+# Three workers on two cores: tests of ranks and deadlines wait, others run meanwhile. They are forks of one process that
+# has collected all tests (tests/support/workers); the first begins with those that wait.
 tests: $(STAMP)
-	$(BIN)/pytest -q -n 3 --dist worksteal --durations 20 --durations-min 1
+	$(BIN)/pytest -q --workers 3 --durations 20 --durations-min 1
 
 gate: $(STAMP)  ## Attacks and sweeps that take an hour or more; with new seeds each time
 	$(BIN)/python -m tests.gate

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import gc
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import worker_reports
+from tests.support import warm_compiler
 from tests.support.quick_code import is_quick, is_selected_quickly, quick_code
 from tests.support.sweeping import WHOLE
-from tests.support.warm_compiler import warm_compilers
 
+pytest_plugins = ["tests.support.workers.plugin"]
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")  # the same examples each time, on however slow a machine
 
@@ -51,50 +49,22 @@ def pytest_configure(config: pytest.Config) -> None:
     limit = getattr(ctypes.CDLL(None), "mallopt", None)
     if limit is not None:
         limit(M_ARENA_MAX, 1)
-    if not hasattr(config, "workerinput"):
-        os.environ["DFC_CACHE"] = tempfile.mkdtemp(prefix="dfc-tests-")
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        os.environ.setdefault("UCX_MEM_EVENTS", "n")
-        if _is_untranslated():
-            os.environ[FIRST] = str(Path(os.environ["DFC_CACHE"]) / "collected")
+    os.environ["DFC_CACHE"] = tempfile.mkdtemp(prefix="dfc-tests-")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("UCX_MEM_EVENTS", "n")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        shutil.rmtree(os.environ["DFC_CACHE"], ignore_errors=True)
-
-
-FIRST = "DFC_TESTS_FIRST"
-"""In the environment of workers: the file that one of them locks while it collects, before all others."""
-
-
-def _is_untranslated() -> bool:
-    """Whether pytest has yet to translate the tests, as in a fresh clone, and will keep what it makes of them."""
-    return not sys.dont_write_bytecode and not any(TESTS.rglob("__pycache__/test_*-pytest-*.pyc"))
-
-
-@contextmanager
-def _behind_the_first(config: pytest.Config) -> Generator[None]:
-    """All workers but one wait until that one has collected, and find what it has translated for pytest and looked up
-    for hypothesis: half of a collection. They wait for its descriptor, so also one that dies does not stop them."""
-    path = os.environ.get(FIRST)
-    if path is None or not hasattr(config, "workerinput"):
-        yield
-        return
-    with Path(path).open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        if os.fstat(file.fileno()).st_size:  # another one has been here
-            fcntl.flock(file, fcntl.LOCK_UN)
-        yield
-        file.write("collected\n")
+    shutil.rmtree(os.environ["DFC_CACHE"], ignore_errors=True)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Nothing of what is collected becomes garbage, so that to look for it is a fifth of the collection for nothing."""
     gc.disable()
-    with _behind_the_first(session.config):
-        return (yield)
+    if _shares_compiler(session.config):
+        warm_compiler.begin()  # it loads meanwhile
+    return (yield)
 
 
 YOUNG = 20_000
@@ -102,45 +72,36 @@ YOUNG = 20_000
 of them many times before they die, a fifteenth of the time of tests of passes."""
 
 
-def pytest_collection_finish() -> None:
+def _shares_compiler(config: pytest.Config) -> bool:
+    """Whether several workers are to use one process that has loaded numba."""
+    return bool(config.getoption("workers") > 1 and find_spec("numba_cuda"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What has been collected stays until the end. If it counted, Python would look for dead cycles (graphs, and the
     arrays that they hold) only when there are a quarter as many objects as that, and look through all of it."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG)
     gc.enable()
-
-
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """In workers; where there are none pytest's own."""
-    if not hasattr(item.config, "workerinput"):
-        return None
-    worker_reports.run(item, nextitem)
-    return True
+    if _shares_compiler(session.config):
+        warm_compiler.server()  # the same for all workers
 
 
 LONGEST = 1000
-WAITING = ("tests/mpi/", "tests/runtime/distributed/launch/", "tests/runtime/calls/test_interrupting.py")
-"""Tests of processes that start, wait for each other, sleep, and are killed."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test's name is kept a dozen times in each worker: no text of megabytes is part of it.
-
-    Of several workers the first begins with the tests that wait, one after the other, while the rest have the
-    processors. Where they come late, all workers wait at the same time, for more than a minute.
-    """
+    """A test's name is kept a dozen times: no text of megabytes is part of it."""
     long = [item.name for item in items if len(item.name) > LONGEST]
     if long:
         raise pytest.UsageError(f"the name of a test has over {LONGEST} characters, give it an id: {long[0][:100]}...")
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
 
 
 @pytest.fixture(autouse=True, scope="session")
 def compilers() -> Iterator[None]:
     """Kernels for GPUs are compiled without the start of a compiler for each request."""
-    with warm_compilers():
+    with warm_compiler.warm_compilers():
         yield
 
 

@@ -64,27 +64,29 @@ def warm_compilers() -> Iterator[None]:
 
 
 @cache
-def server() -> str:
-    """The socket of a warm process that listens; it ends when its standard input does, at the latest with this one."""
-    if VARIABLE in os.environ:
-        return os.environ[VARIABLE]
+def begin() -> subprocess.Popen[bytes]:
+    """A warm process, which says where it listens when it has loaded; it ends when its standard input does, at the
+    latest with this process and its forks."""
     folder = tempfile.mkdtemp(prefix="dfc-warm-")
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-m", __name__, folder],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=compiler_process._environment(),
         cwd=folder,
     )
+
+
+@cache
+def server() -> str:
+    """The socket of a warm process that listens."""
+    if VARIABLE in os.environ:
+        return os.environ[VARIABLE]
+    process = begin()
     assert process.stdout is not None
     path = process.stdout.readline().decode().strip()
     assert path, f"the warm compiler ended with {process.wait()}"
-    _KEPT.append(process)
     return path
-
-
-_KEPT: list[subprocess.Popen[bytes]] = []
-"""Processes with a pipe that must stay open as long as this process lives."""
 
 
 def _main(folder: str) -> None:

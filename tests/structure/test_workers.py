@@ -1,0 +1,99 @@
+"""Tests that run in several forks end as they do in one process; a worker that dies costs one test."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.forked import in_child
+from tests.support.workers.units import Queue
+from tests.support.workers.worker import is_reported
+
+MODULES = {
+    "test_good": "import pytest\ndef test_one(): pass\n@pytest.mark.skip(reason='no')\ndef test_two(): pass\n",
+    "test_bad": "import warnings\ndef test_three(): assert 1 == 2\ndef test_four(): warnings.warn('a look at this')\n",
+    "test_deadly": "import os\n"
+    "def test_five(): pass\n"
+    "def test_six(): os.kill(os.getpid(), 9)\n"
+    "def test_seven(tmp_path): assert tmp_path.is_dir()\n",
+    "test_deadly_at_the_end": "import os\ndef test_eight(): os._exit(3)\n",
+    "test_fixtures": "import pytest\n"
+    "@pytest.fixture(scope='module')\n"
+    "def lasting():\n"
+    "    yield []\n"
+    "    print('ended')\n"
+    "def test_nine(lasting): lasting.append(1)\n"
+    "def test_ten(lasting): assert lasting == [1]\n",
+}
+PLUGIN = "tests.support.workers.plugin"
+
+
+def run(folder: Path, *options: str) -> tuple[int, str]:
+    """The exit code of pytest in a fork, and what it printed."""
+    for name, text in MODULES.items():
+        (folder / f"{name}.py").write_text(text)
+    output = folder / "output"
+
+    def tests() -> None:
+        with output.open("w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+            sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+            code = pytest.main(["-p", PLUGIN, "-p", "no:cacheprovider", "-c", os.devnull, "-rA", *options, str(folder)])
+            sys.stdout.flush()
+            os._exit(code)
+
+    status = os.waitstatus_to_exitcode(in_child(tests))
+    return status, output.read_text()
+
+
+def test_workers_run_all_tests_also_those_behind_a_death(tmp_path: Path) -> None:
+    code, printed = run(tmp_path, "--workers", "2")
+    assert code == 1
+    assert printed.rstrip().splitlines()[-1].startswith("=") and "3 failed, 6 passed, 1 skipped, 1 warning" in printed
+    for name in ("test_one", "test_four", "test_five", "test_seven", "test_nine", "test_ten"):
+        assert f"::{name}\n" in printed[printed.index("PASSED") :]
+    assert "assert 1 == 2" in printed and "a look at this" in printed
+    assert "the worker ended with SIGKILL while it ran this test" in printed
+    assert "the worker ended with the code 3 while it ran this test" in printed
+
+
+def test_the_first_failure_can_be_the_last(tmp_path: Path) -> None:
+    code, printed = run(tmp_path, "--workers", "2", "--maxfail", "1")
+    assert code == 1 and "stopping after 1 failures" in printed and "1 failed" in printed
+
+
+def test_each_number_is_handed_out_once() -> None:
+    queue = Queue(range(1000))
+    first, second = iter(queue), iter(queue)
+    taken = [next(each) for each in [first, second] * 500]
+    assert taken == list(range(1000)) and next(first, None) is None
+    queue.close()
+
+
+def report(when: Any, outcome: Any = "passed", **more: Any) -> pytest.TestReport:
+    return pytest.TestReport("test", ("test.py", 1, "test"), {}, outcome, None, when, **more)
+
+
+@pytest.mark.parametrize("when", ["setup", "teardown"])
+def test_what_went_well_around_a_test_is_not_said(when: str) -> None:
+    assert not is_reported(report(when))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        report("call"),
+        report("call", "skipped"),
+        report("setup", "failed"),
+        report("setup", "skipped"),
+        report("teardown", "failed"),
+        report("setup", duration=2.0),
+        report("teardown", sections=[("Captured stdout teardown", "text")]),
+    ],
+    ids=lambda one: f"{one.when}-{one.outcome}",
+)
+def test_everything_else_is_said(said: pytest.TestReport) -> None:
+    assert is_reported(said)

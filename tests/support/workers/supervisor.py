@@ -1,0 +1,141 @@
+"""The first process: begins workers, passes on what they report, and replaces one that dies."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from mmap import mmap
+
+import pytest
+
+from .messages import publish
+from .units import Queue, Unit, units_of
+from .worker import POSITION, work
+
+READ = 1 << 16
+
+
+@dataclass(slots=True)
+class Worker:
+    """A fork, a descriptor that tells its end, and what has been read of its pipe behind the last whole line."""
+
+    process: int
+    descriptor: int
+    source: int
+    slot: int
+    rest: bytes = b""
+
+
+class Supervisor:
+    """Of one session whose tests have been collected."""
+
+    def __init__(self, session: pytest.Session, count: int, waiting: Sequence[bool]) -> None:
+        self._session, self._count = session, count
+        self._units = units_of(session.items)
+        numbers = range(len(self._units))
+        late = [waiting[self._units[number].start] for number in numbers]
+        self._waiting = Queue([number for number in numbers if late[number]])
+        self._computing = Queue([number for number in numbers if not late[number]])
+        self._shared = mmap(-1, POSITION.size * count)
+        self._selector = selectors.DefaultSelector()
+        self._workers: list[Worker] = []
+
+    def run(self) -> None:
+        """Until all tests have run, or one that fails is to be the last."""
+        try:
+            for slot in range(self._count):
+                self._start(slot, ())
+            while self._workers:
+                for key, _ in self._selector.select():
+                    worker: Worker = key.data
+                    if key.fd == worker.source:
+                        self._read(worker)
+                    elif worker in self._workers:
+                        self._reap(worker)
+                    stop_if_asked(self._session)
+        finally:
+            self._end()
+
+    def _taken(self, slot: int, first: Sequence[Unit]) -> Iterator[Unit]:
+        """The units of one worker: what its predecessor has left; then one begins with those that wait, so that they
+        do not all wait at the end."""
+        yield from first
+        for queue in (self._waiting, self._computing) if slot == 0 else (self._computing, self._waiting):
+            for number in queue:
+                yield self._units[number]
+
+    def _start(self, slot: int, first: Sequence[Unit]) -> None:
+        POSITION.pack_into(self._shared, slot * POSITION.size, -1, 0, 0, 0)
+        source, sink = os.pipe()
+        process = os.fork()
+        if not process:
+            os.close(source)
+            work(self._session, self._taken(slot, first), self._shared, slot, sink)
+        os.close(sink)
+        os.set_blocking(source, False)
+        worker = Worker(process, os.pidfd_open(process), source, slot)
+        self._selector.register(worker.source, selectors.EVENT_READ, worker)
+        self._selector.register(worker.descriptor, selectors.EVENT_READ, worker)
+        self._workers.append(worker)
+
+    def _read(self, worker: Worker) -> bool:
+        """Passes on what there is; whether there was any."""
+        try:
+            part = os.read(worker.source, READ)
+        except BlockingIOError:
+            return False
+        *lines, worker.rest = (worker.rest + part).split(b"\n")
+        for line in lines:
+            error = publish(self._session.config, line)
+            if error is not None:
+                raise pytest.UsageError(f"a worker ended early: {error}")
+        return bool(part)
+
+    def _reap(self, worker: Worker) -> None:
+        """Of a worker that has ended: not when its pipe does, which a process that a test has left behind may hold."""
+        while self._read(worker):
+            pass
+        self._forget(worker)
+        code = os.waitstatus_to_exitcode(os.waitpid(worker.process, 0)[1])
+        if code:
+            number, stop, *taken = POSITION.unpack_from(self._shared, worker.slot * POSITION.size)
+            if number < 0:
+                raise pytest.UsageError(f"a worker ended with {_named(code)} before its first test")
+            self._report_death(self._session.items[number], code)
+            self._start(worker.slot, (Unit(number + 1, stop), Unit(*taken)))
+
+    def _report_death(self, item: pytest.Item, code: int) -> None:
+        text = f"the worker ended with {_named(code)} while it ran this test"
+        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call")
+        self._session.config.hook.pytest_runtest_logreport(report=report)
+
+    def _forget(self, worker: Worker) -> None:
+        self._workers.remove(worker)
+        for descriptor in (worker.source, worker.descriptor):
+            self._selector.unregister(descriptor)
+            os.close(descriptor)
+
+    def _end(self) -> None:
+        for worker in list(self._workers):
+            os.kill(worker.process, signal.SIGKILL)
+            os.waitpid(worker.process, 0)
+            self._forget(worker)
+        self._selector.close()
+        self._waiting.close()
+        self._computing.close()
+        self._shared.close()
+
+
+def stop_if_asked(session: pytest.Session) -> None:
+    """As pytest does after each test of its own: `-x`, `--maxfail`."""
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+    if session.shouldstop:
+        raise session.Interrupted(session.shouldstop)
+
+
+def _named(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"the code {code}"

@@ -1,0 +1,106 @@
+"""A worker: a fork that takes one module's tests after the other, runs them, and says how they ended."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import traceback
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from mmap import mmap
+from typing import NoReturn
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from . import messages
+from .units import Unit
+
+LONG = 1.0
+"""Seconds from which on the phases of a test are listed at the end (`Makefile`)."""
+
+POSITION = struct.Struct("=iiii")
+"""In shared memory, for each worker: the test that it runs, the end of its unit, and the unit it has taken next."""
+
+
+def is_reported(report: pytest.TestReport) -> bool:
+    """Whether it says how the test itself ended, or more of what is around it than that it was quick and went well."""
+    return report.when == "call" or not report.passed or bool(report.sections) or report.duration >= LONG
+
+
+class Sender:
+    """In a worker the plugin that tells the first process what its own hooks are to hear."""
+
+    def __init__(self, config: pytest.Config, sink: int) -> None:
+        self._config, self._sink = config, sink
+
+    def send(self, line: bytes) -> None:
+        view = memoryview(line)
+        while view:
+            view = view[os.write(self._sink, view) :]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        """As pytest does, but one message where it has six: to write and read those takes as long as a small test."""
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if is_reported(report):
+                self.send(messages.of_report(self._config, report))
+        return True
+
+    def pytest_warning_recorded(
+        self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: tuple[str, int, str] | None
+    ) -> None:
+        self.send(messages.of_warning(warning_message, when, nodeid, location))
+
+
+def _numbered(units: Iterable[Unit]) -> Iterator[tuple[int, Unit]]:
+    for unit in units:
+        for number in range(unit.start, unit.stop):
+            yield number, unit
+
+
+def run_units(session: pytest.Session, units: Iterable[Unit], shared: mmap, slot: int) -> None:
+    """Runs tests in order; each is told which comes next, so that fixtures end with the last test that needs them."""
+    items: Sequence[pytest.Item] = session.items
+    numbers = _numbered(units)
+    current = next(numbers, None)
+    while current is not None:
+        number, unit = current
+        following = next(numbers, None)
+        taken = following[1] if following is not None and following[1] is not unit else Unit(0, 0)
+        POSITION.pack_into(shared, slot * POSITION.size, number, unit.stop, taken.start, taken.stop)
+        item = items[number]
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=items[following[0]] if following else None)
+        current = following
+
+
+def work(session: pytest.Session, units: Iterable[Unit], shared: mmap, slot: int, sink: int) -> NoReturn:
+    """All that a fork does; it ends without what its parent has planned for its own end."""
+    sender = Sender(session.config, sink)
+    status = 1
+    try:
+        _begin(session, slot)
+        session.config.pluginmanager.register(sender, "worker")
+        run_units(session, units, shared, slot)
+        status = 0
+    except BaseException as error:
+        text = str(error) if isinstance(error, pytest.exit.Exception) else traceback.format_exc()
+        sender.send(messages.encode("error", text=text))
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _begin(session: pytest.Session, slot: int) -> None:
+    """What a fork must not share: the file that catches output, and the folder of temporary folders, which pytest
+    searches through for each new one."""
+    config = session.config
+    capturing = config.pluginmanager.getplugin("capturemanager")
+    if capturing is not None:
+        capturing.stop_global_capturing()
+        capturing.start_global_capturing()
+        capturing.suspend_global_capture(in_=True)
+    folders = config._tmp_path_factory  # type: ignore[attr-defined]
+    folders._basetemp = folders.mktemp(f"worker{slot}")
