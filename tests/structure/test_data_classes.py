@@ -3,31 +3,27 @@ the standard library they were a fifth of what `dfc check` takes."""
 
 from __future__ import annotations
 
-import ast
-
-from tests.support.module_graph import ROOT, python_files, statements
+from tests.support.source_code import code_of, code_of_file, imports_in, python_files
 
 INSTALLED = ("dfc/", "runtime/", "targets/")
 MAKER = "runtime/dfc_runtime/dataclasses.py"
 
 
-def takes_the_standard_one(text: str) -> bool:
+def takes_the_standard_one(code: str) -> bool:
     """Whether a file imports `dataclass` of the standard library."""
-    return "dataclasses" in text and any(
-        isinstance(node, ast.ImportFrom)
-        and node.module == "dataclasses"
-        and any(alias.name == "dataclass" for alias in node.names)
-        for node in statements(ast.parse(text))
-    )
+    return ("dataclasses", "dataclass") in imports_in(code)
 
 
 def test_installed_modules_declare_data_classes_without_compiling_code() -> None:
-    files = {path.relative_to(ROOT).as_posix(): path for path in python_files()}
-    installed = {name: path for name, path in files.items() if name.startswith(INSTALLED) and name != MAKER}
+    installed = [name for name in python_files() if name.startswith(INSTALLED) and name != MAKER]
     assert len(installed) > 500
-    assert [name for name, path in installed.items() if takes_the_standard_one(path.read_text())] == []
+    assert [name for name in installed if takes_the_standard_one(code_of_file(name))] == []
 
 
 def test_the_standard_one_is_seen() -> None:
     assert takes_the_standard_one("from dataclasses import dataclass, field\n")
+    assert takes_the_standard_one("def f():\n    from dataclasses import (field,\n        dataclass as d)\n")
     assert not takes_the_standard_one("from dataclasses import field\nfrom dfc_runtime.dataclasses import dataclass\n")
+    assert not takes_the_standard_one(
+        code_of('"""from dataclasses import dataclass"""  # from dataclasses import dataclass')
+    )

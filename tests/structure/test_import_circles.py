@@ -6,8 +6,6 @@ import pytest
 
 from tests.support.module_graph import PACKAGES, circles, import_graph, imports_of, modules
 
-pytestmark = pytest.mark.timeout(600)  # every module of the project is parsed
-
 
 def test_no_module_reaches_itself() -> None:
     assert [" <-> ".join(group) for group in circles(import_graph())] == []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import subprocess
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.source_code import ROOT, code_of_file, imports_in
+
 PACKAGES = {
     "dfc": "dfc",
     "dfc_runtime": "runtime/dfc_runtime",
@@ -17,19 +16,7 @@ PACKAGES = {
     "dfc_target_cuda": "targets/cuda/compile/dfc_target_cuda",
     "dfc_driver_cuda": "targets/cuda/run/dfc_driver_cuda",
 }
-SKIPPED = {".venv", "build", "dist", "__pycache__", ".git"}
 Graph = Mapping[str, frozenset[str]]
-
-
-def python_files() -> list[Path]:
-    """All Python files of the project: those under version control, else all that lie in its folders."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
-    try:
-        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    except (OSError, subprocess.CalledProcessError):
-        paths = (path for path in ROOT.rglob("*.py") if not SKIPPED & {*path.relative_to(ROOT).parts})
-        return sorted(paths)
-    return [path for name in listed if (path := ROOT / name).is_file()]
 
 
 def modules() -> dict[str, Path]:
@@ -42,36 +29,21 @@ def modules() -> dict[str, Path]:
     return by_name
 
 
-def statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """All statements of a tree and what they are in, outer ones first: a fifth of the nodes that `ast.walk` visits."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for field in ("body", "orelse", "handlers", "finalbody", "cases"):
-            inner = getattr(node, field, ())
-            if isinstance(inner, list):  # the body of a lambda is an expression
-                waiting.extend(inner)
-
-
-def imports_of(name: str, text: str, known: Mapping[str, object]) -> frozenset[str]:
-    """The modules among `known` that a text imports anywhere; modules named by texts at run time are not seen."""
+def imports_of(name: str, code: str, known: Mapping[str, object]) -> frozenset[str]:
+    """The modules among `known` that a code imports anywhere; modules named by texts at run time are not seen."""
     imported: set[str] = set()
-    for node in statements(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            imported |= {each.name for each in node.names} & known.keys()
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0 and node.module is not None, f"{name}: imports are absolute here"
-            for each in node.names:
-                inner = f"{node.module}.{each.name}"
-                imported |= {inner if inner in known else node.module} & known.keys()
+    for module, part in imports_in(code):
+        assert not module.startswith("."), f"{name}: imports are absolute here"
+        inner = module if part is None else f"{module}.{part}"
+        imported |= {inner if inner in known or part is None else module} & known.keys()
     return frozenset(imported - {name})
 
 
 @cache
 def import_graph() -> Graph:
     known = modules()
-    return {name: imports_of(name, path.read_text(), known) for name, path in known.items()}
+    codes = {name: code_of_file(path.relative_to(ROOT).as_posix()) for name, path in known.items()}
+    return {name: imports_of(name, code, known) for name, code in codes.items()}
 
 
 def circles(graph: Graph) -> Iterator[list[str]]:

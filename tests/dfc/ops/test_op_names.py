@@ -13,6 +13,7 @@ until `pytest --bless` has taken that down.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,11 +32,13 @@ LIST = Path(__file__).with_name("op_names_elsewhere.txt")
 
 def op_names(source: str, names: frozenset[str]) -> Iterator[tuple[int, str]]:
     """Line and text of the literals that are counted."""
+    if names.isdisjoint(re.findall(r"(?<=[\"'])\w+(?=[\"'])", source)):
+        return  # most files need no reading as a tree
     tree = ast.parse(source)
     made = {
         id(argument)
         for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] in MAKING
+        if isinstance(call, ast.Call) and _last_name(call.func) in MAKING
         for argument in call.args
     }
     for node in ast.walk(tree):
@@ -46,6 +49,15 @@ def op_names(source: str, names: frozenset[str]) -> Iterator[tuple[int, str]]:
             and id(node) not in made
         ):
             yield node.lineno, node.value
+
+
+def _last_name(function: ast.expr) -> str:
+    """Of `a.b.c` the c."""
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
 
 
 def counted() -> dict[str, list[tuple[int, str]]]:
