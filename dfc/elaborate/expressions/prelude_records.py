@@ -263,7 +263,9 @@ def plain(entity: Entity) -> ConstArgument:
         case Pack(shape):
             return shape
         case ListValue(items) | TupleValue(items):
-            values = [plain(item) for item in items]
+            values: list[ConstArgument] = []
+            for item in items:
+                values += item.shape if isinstance(item, Pack) else (plain(item),)  # `[S, 3]`: the sizes of S, and 3
             return None if any(item is None for item in values) else tuple(values)
         case Unknown() | Opaque():
             raise Abandoned

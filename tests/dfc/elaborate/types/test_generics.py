@@ -117,6 +117,19 @@ def test_a_pack_stands_for_any_shape() -> None:
     assert [r.shape for r in results] == [(), (2,), (4, 2)]
 
 
+def test_a_pack_in_a_list_of_sizes_stands_for_all_of_them() -> None:
+    program = """
+        fn halves[..S, C](x: f32[..S, C]) -> f32[..S, 2, C // 2] where C % 2 == 0 {
+          return reshape(reshape(x, [-1, 2, C // 2]), [S, 2, C // 2])
+        }
+        entry f(a: f32[4], b: f32[3, 5, 4]) -> (a: f32[2, 2], b: f32[3, 5, 2, 2]) { return halves(a), halves(b) }
+    """
+    a, b = np.arange(4, dtype=np.float32), np.arange(60, dtype=np.float32).reshape(3, 5, 4)
+    results = run(graph_of(program), "f", a=a, b=b).results
+    np.testing.assert_array_equal(results[0], a.reshape(2, 2))
+    np.testing.assert_array_equal(results[1], b.reshape(3, 5, 2, 2))
+
+
 _SHAPES = {"a": (3,), "b": (2, 3), "c": (4, 2, 3)}
 
 
