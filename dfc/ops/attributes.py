@@ -61,7 +61,7 @@ Gradients     grad: loss, targets.. -> one gradient a target   gone after `autod
               cotangent: x -> x                            placeholder among the operands of `custom`
 Queues        queue_put queue_take queue_take_up_to queue_size queue_close   see `dfc.ops.effects.queues`
               mutex_acquire mutex_release                  see `dfc.ops.effects.mutexes`
-Records       record_next parse_example decode_raw          see `dfc.ops.effects.records`
+Records       record_next parse_example decode_raw decode_image   see `dfc.ops.effects.records`
 Host output   summary_scalar summary_histogram debug_print clock   see `dfc.ops.effects.host_io`
 Messages      send recv contribute combined                see `dfc.ops.effects.communication`
               route_ids routed_ids route_rows routed_rows answer_rows answered_rows shard_place shard_rows

@@ -31,7 +31,7 @@ from dfc.elaborate.types.types import SPECIAL_TYPES
 from dfc.ir.dtypes import ALL
 from dfc.ir.names import escape
 from dfc.ops import registry
-from dfc.ops.effects.records import DECODE, PARSE
+from dfc.ops.effects.records import DECODE, IMAGE, PARSE
 
 Handler = Callable[[Context, Mapping[str, Argument], Span, Expected], Entity]
 
@@ -62,6 +62,12 @@ def _make_decoded(context: Context, arguments: Mapping[str, Argument], span: Spa
     from dfc.elaborate.state import reader_calls  # as above
 
     return reader_calls.make_decoded(context, arguments, span, expected)
+
+
+def _make_image(context: Context, arguments: Mapping[str, Argument], span: Span, expected: Expected) -> Entity:
+    from dfc.elaborate.state import reader_calls  # as above
+
+    return reader_calls.make_image(context, arguments, span, expected)
 
 
 SPECIAL: dict[str, Special] = {
@@ -98,6 +104,7 @@ SPECIAL: dict[str, Special] = {
     **{name: Special(signature, 0, readers.refuse_reader(name)) for name, signature in readers.SIGNATURES.items()},
     PARSE: Special(f"{PARSE}(record, fields)", 2, _make_example),
     DECODE: Special(f"{DECODE}(bytes, type)", 2, _make_decoded),
+    IMAGE: Special(f"{IMAGE}(bytes, const height: int, const width: int, const on_error: str)", 3, _make_image),
     "clock": Special("clock()", 0, host_output.make_clock),
     **{name: Special(each.signature, 0, refuse_constructor) for name, each in CONSTRUCTORS.items() if "." not in name},
 }
@@ -107,7 +114,6 @@ UNSUPPORTED: dict[str, str] = {
     "dequantize": "dequantize(x)",
     "split_text": "split_text(text, separator)",
     "matches": "matches(text, const pattern: str)",
-    "decode_jpeg": "decode_jpeg(bytes)",
     "hash_text": "hash_text(text)",
 }
 SIZES = ("min", "max", "ceil_div")

@@ -1,12 +1,14 @@
-"""What a program does with a reader and its records: `files.next()`, `files.skipped()`, `parse_example`, `decode_raw`.
+"""What a program does with a reader and its records: `files.next()`, `files.skipped()`, `parse_example`, `decode_raw`,
+`decode_image`.
 
     let record = files.next()
     let fields = parse_example(record, (image = string, label = i64))
     let [N] bytes: u8[N] = decode_raw(fields.image, u8)
+    let pixels = decode_image(fields.image, height = 224, width = 224)
 
 `next` moves the reader, which is an effect in the order of lines. A record is a string: its bytes are somewhere in a
 buffer as long as the longest record, and the strings inside of it are in the same buffer. What is inside is a function
-of the bytes, so `parse_example` and `decode_raw` may stand where no effect may.
+of the bytes, so the functions may stand where no effect may.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from dfc.elaborate.shapes.size_inference import new_size
 from dfc.elaborate.state.reader_fields import EXAMPLE, fields_of
 from dfc.elaborate.statements.assignments import assign_whole
 from dfc.elaborate.statements.effects import record_effect
+from dfc.elaborate.types.convert import constant_of
 from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     ElementType,
@@ -43,6 +46,7 @@ from dfc.ops import registry
 from dfc.ops.attributes import SliceAttributes
 from dfc.ops.effects.records import (
     DECODE,
+    IMAGE,
     LOCATION,
     NEXT,
     PARSE,
@@ -50,9 +54,11 @@ from dfc.ops.effects.records import (
     STRING,
     DecodeAttributes,
     ExampleAttributes,
+    ImageAttributes,
 )
 from dfc.ops.operators import op_between
 from dfc_runtime.records.fields import PACKED
+from dfc_runtime.records.images import LARGEST_SIDE
 
 Arguments = Mapping[str, Argument]
 POSITION, SKIPPED = range(2)
@@ -184,3 +190,42 @@ def _dtype(context: Context, argument: Argument) -> DType:
         raise Abandoned
     title, helps = f"`{DECODE}` takes the type of numbers", (f"write `{DECODE}(fields.image, u8)`",)
     raise mistake("E0315", title, argument.span, f"this is {describe(entity)}", helps=helps)
+
+
+# ------------------------------------------------------------------- images --
+
+
+def make_image(context: Context, arguments: Arguments, span: Span, expected: Expected) -> Entity:
+    """`decode_image(fields.image, height = 224, width = 224)`: pixels, and a flag where damaged ones are no errors."""
+    del expected
+    string = _string(context, arguments["bytes"], IMAGE)
+    height, width = (_side(context, arguments[name], name) for name in ("height", "width"))
+    flagged = _is_flagged(context, arguments.get("on_error"))
+    spans = OperationSpans(IMAGE, span, (arguments["bytes"].span,) * 2)
+    attributes = ImageAttributes(string.reader, height, width, flagged)
+    values = _append(context, IMAGE, (string.bytes, string.location), attributes, spans).results[:-1]
+    items = tuple(map(Tensor, values))
+    return TupleValue(items, ("pixels", "intact")) if flagged else items[0]
+
+
+def _side(context: Context, argument: Argument, name: str) -> int:
+    value = _constant(context, argument, name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_SIDE:
+        title = f"the argument `{name}` of `{IMAGE}` is a whole number from 1 to {LARGEST_SIDE}"
+        notes = ("it is how many pixels the image is to have, whatever the file has",)
+        raise mistake("E0315", title, argument.span, notes=notes)
+    return value
+
+
+def _is_flagged(context: Context, argument: Argument | None) -> bool:
+    value = "fail" if argument is None else _constant(context, argument, "on_error")
+    if argument is not None and value not in ("fail", "flag"):
+        title = f'the argument `on_error` of `{IMAGE}` is `"fail"` or `"flag"`'
+        notes = ("a damaged image is an error, or black, with `intact` false beside `pixels`",)
+        helps = ('to leave it out, write `on_error = "flag"`, and put it into a queue in an `if image.intact { .. }`',)
+        raise mistake("E0315", title, argument.span, notes=notes, helps=helps)
+    return value == "flag"
+
+
+def _constant(context: Context, argument: Argument, name: str) -> bool | int | float | str:
+    return constant_of(context, value_of(context, argument), argument.span, f"the argument `{name}` of `{IMAGE}`")

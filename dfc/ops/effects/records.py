@@ -3,6 +3,7 @@
     record_next(RecordAttributes): position, t -> bytes, location, position, t     the next record of a reader
     parse_example(ExampleAttributes): bytes, location, t -> values.., t            the features of a `tf.train.Example`
     decode_raw(DecodeAttributes): bytes, location, t -> x, t                       a string as a vector of numbers
+    decode_image(ImageAttributes): bytes, location, t -> pixels, flags.., t        a string as an image of one size
 
 `t` is the token of `@records`. `position`, i64[2], is the state of a reader: how many elements of its stream are
 behind it, and how many of them were damaged and left out. A string is two values: `bytes`, u8 with room for the
@@ -19,13 +20,13 @@ from dataclasses import replace
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import Dim, dim
-from dfc.ir.dtypes import F32, I64, U8, DType
+from dfc.ir.dtypes import BOOL, F32, I64, U8, DType
 from dfc.ir.types import TensorType
 from dfc.ops.effects.host_ops import HostOps, not_evaluated
 from dfc.ops.record import OpError, Parameter
 from dfc.ops.rules.op_rules import DEFAULTS
 
-NEXT, PARSE, DECODE = "record_next", "parse_example", "decode_raw"
+NEXT, PARSE, DECODE, IMAGE = "record_next", "parse_example", "decode_raw", "decode_image"
 RECORDS = "@records"
 POSITION = TensorType(I64, (dim(2),))
 LOCATION = TensorType(I64, (dim(3),))
@@ -77,6 +78,17 @@ class DecodeAttributes(Attributes):
     size: Dim
 
 
+@dataclass(frozen=True, slots=True)
+class ImageAttributes(Attributes):
+    """An image of `height` times `width` pixels. Where it is `flagged`, a second result says whether the string is an
+    image; else one that is none is an error."""
+
+    resource: str
+    height: int
+    width: int
+    flagged: bool = False
+
+
 def _infer_next(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
     assert isinstance(attributes, RecordAttributes)
     if list(types) != [POSITION]:
@@ -103,6 +115,18 @@ def _infer_decode(types: Sequence[TensorType], attributes: Attributes) -> Sequen
     assert isinstance(attributes, DecodeAttributes)
     _check_string(types)
     return (TensorType(attributes.dtype, (attributes.size,)),)
+
+
+def _infer_image(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
+    assert isinstance(attributes, ImageAttributes)
+    _check_string(types)
+    from dfc_runtime.records.images import CHANNELS, LARGEST_SIDE  # as above
+
+    sides = attributes.height, attributes.width
+    if not all(1 <= side <= LARGEST_SIDE for side in sides):
+        raise OpError("E0315", f"an image has from 1 to {LARGEST_SIDE} rows and columns")
+    pixels = TensorType(U8, tuple(map(dim, (*sides, CHANNELS))))
+    return (pixels, TensorType(BOOL)) if attributes.flagged else (pixels,)
 
 
 def _check_string(types: Sequence[TensorType]) -> None:
@@ -144,4 +168,13 @@ _OPS.register(
     _infer_decode,
     DecodeAttributes,
     ("the string has as many bytes as these numbers.",),
+)
+_OPS.register(
+    IMAGE,
+    "The JPEG or PNG image in a string, resized, as red, green and blue.",
+    "proc decode_image_[L](const resource: str, bytes: u8[L], location: i64[3])",
+    (Parameter("bytes"), Parameter("location")),
+    _infer_image,
+    ImageAttributes,
+    ("the height and the width are known.",),
 )

@@ -18,11 +18,12 @@ from typing import cast
 import numpy as np
 
 from dfc_runtime.calls.hosts import Handler, HostRequest
+from dfc_runtime.calls.image_requests import decode_image
 from dfc_runtime.errors import EndOfData, FeedError, FileError, LimitError, RecordError
 from dfc_runtime.formats.fields import shown
-from dfc_runtime.formats.manifest import DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT, HostSite, Manifest
+from dfc_runtime.formats.manifest import DECODE_IMAGE, DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT, HostSite, Manifest
 from dfc_runtime.names import did_you_mean
-from dfc_runtime.records import example
+from dfc_runtime.records import example, images
 from dfc_runtime.records.blocks import RecordBlock
 from dfc_runtime.records.fields import PACKED, STRING, STRING_BYTES
 from dfc_runtime.records.files import LOST, IndexedFiles
@@ -52,6 +53,8 @@ class Readers:
                 text = f"the program has no reader {shown(name)}{did_you_mean(name, sites)}"
                 raise FeedError(f"{text}; its readers: {', '.join(sorted(sites)) or 'none'}", code="E0901")
         self._readers = {name: _Reader(name, site, folder, patterns.get(name)) for name, site in sites.items()}
+        if any(site.kind == DECODE_IMAGE for site in manifest.sites):
+            images.require_decoder()
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -60,6 +63,7 @@ class Readers:
             RECORD_NEXT: lambda request: self._of(request).next(request),
             PARSE_EXAMPLE: lambda request: _parse(self._of(request), request),
             DECODE_RAW: lambda request: _decode(self._of(request), request),
+            DECODE_IMAGE: lambda request: decode_image(self._of(request).locate, request),
         }
 
     @property
@@ -143,6 +147,12 @@ class _Reader:
         with self._lock:
             return self._files()[0].described(number)
 
+    def locate(self, number: int) -> tuple[str, str, int, int]:
+        """Likewise, and where in the file it begins."""
+        with self._lock:
+            files = self._files()[0]
+            return *files.described(number), files.offset(number)
+
     def _files(self) -> tuple[IndexedFiles, RecordStream]:
         if self._opened is None:
             files = self._format.opened(self._paths(), self._on_error, self._site.attributes)
@@ -222,8 +232,7 @@ class _Reader:
 
     def _too_long(self, files: IndexedFiles, number: int, size: int) -> LimitError:
         where = files.described(number)[0]
-        at = int(files.locate(np.array([number]))[1][0]) - files.before
-        size, room = size - files.fixed, self._longest - files.fixed
+        at, size, room = files.offset(number), size - files.fixed, self._longest - files.fixed
         text = f"{where}, at byte {at}, has {size} bytes, and {shown(self.name)} has room for {room}"
         helps = f"declare it with {self._format.function}(.., longest = {size})"
         return LimitError(f"{text}\n  {helps}", code="E0905", spans=[self._site.location])

@@ -198,6 +198,7 @@ QUEUE_TAKE_UP_TO = "queue_take_up_to"
 MUTEX_ACQUIRE, MUTEX_RELEASE = "mutex_acquire", "mutex_release"
 TURN_TAKE, TURN_PASS = "turn_take", "turn_pass"
 RECORD_NEXT, PARSE_EXAMPLE, DECODE_RAW = "record_next", "parse_example", "decode_raw"
+DECODE_IMAGE = "decode_image"
 RECORD_KINDS = frozenset({RECORD_NEXT, PARSE_EXAMPLE, DECODE_RAW})
 QUEUE_KINDS = frozenset({QUEUE_PUT, QUEUE_TAKE, QUEUE_TAKE_UP_TO, QUEUE_SIZE, QUEUE_CLOSE})
 MUTEX_KINDS = frozenset({MUTEX_ACQUIRE, MUTEX_RELEASE})

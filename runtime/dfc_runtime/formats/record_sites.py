@@ -6,15 +6,17 @@ Assumes a site whose own form was checked. What is otherwise than the compiler w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dfc_runtime.formats import fields
 from dfc_runtime.formats.element_types import SIZES
-from dfc_runtime.formats.manifest import DECODE_RAW, RECORD_NEXT, HostSite, SiteOperand, StateEntry
+from dfc_runtime.formats.manifest import DECODE_IMAGE, DECODE_RAW, RECORD_NEXT, HostSite, SiteOperand, StateEntry
 from dfc_runtime.records.fields import NUMPY_TYPES, PACKED, STRING, STRING_BYTES
 from dfc_runtime.records.formats import FORMATS, RECORDS, layout_of
+from dfc_runtime.records.images import CHANNELS, LARGEST_SIDE
 
 POSITION, LOCATION = SiteOperand("i64", (2,)), SiteOperand("i64", (3,))
+FLAG = SiteOperand("bool", ())
 MOST = {"passes": 2**31, "parts": 2**20, "longest": 2**30}
 
 
@@ -59,7 +61,17 @@ def _is_of_a_string(site: HostSite) -> bool:
     data = site.inputs[0]
     if data.dtype != "u8" or len(data.shape) != 1 or not isinstance(data.shape[0], int):
         return False
+    if site.kind == DECODE_IMAGE:
+        return _are_pixels(site.outputs)
     return len(site.outputs) == 1 if site.kind == DECODE_RAW else _are_features(site, data.shape[0])
+
+
+def _are_pixels(outputs: Sequence[SiteOperand]) -> bool:
+    """Whether these are an image, and perhaps a flag."""
+    pixels, *flags = outputs or (FLAG,)
+    sides = [each for each in pixels.shape[:2] if isinstance(each, int) and 1 <= each <= LARGEST_SIDE]
+    has_form = len(sides) == 2 and pixels == SiteOperand("u8", (*sides, CHANNELS))
+    return has_form and flags in ([], [FLAG])
 
 
 def _are_features(site: HostSite, room: int) -> bool:

@@ -38,6 +38,8 @@ UNPACK = replace(PARSE, attributes={**FEATURES, "format": "packed"}, outputs=(ST
 DECODE = HostSite(
     "decode_raw", "read", {"resource": "files"}, (BYTES, STRING), (SiteOperand("i16", ("N",)),), (), LOCATION
 )
+PIXELS = SiteOperand("u8", (8, 9, 3))
+IMAGE = replace(DECODE, kind="decode_image", outputs=(PIXELS,))
 
 
 def check(*sites: HostSite) -> None:
@@ -46,6 +48,7 @@ def check(*sites: HostSite) -> None:
 
 
 def test_sites_as_the_compiler_writes_them_are_taken() -> None:
+    check(IMAGE, replace(IMAGE, outputs=(PIXELS, SiteOperand("bool", ()))))
     check(NEXT, PARSE, DECODE, replace(NEXT, attributes={**STREAM, "format": "lines"}))
     check(replace(NEXT, attributes=ROWS), UNPACK)
 
@@ -69,6 +72,11 @@ WRONG = {
     "bytes of no known size": replace(PARSE, inputs=(SiteOperand("u8", ("N",)), STRING)),
     "features of f64": replace(PARSE, outputs=(STRING, SiteOperand("f64", ()))),
     "two vectors": replace(DECODE, outputs=DECODE.outputs * 2),
+    "no image": replace(IMAGE, outputs=()),
+    "an image without colours": replace(IMAGE, outputs=(SiteOperand("u8", (8, 9)),)),
+    "an image of no known size": replace(IMAGE, outputs=(SiteOperand("u8", ("N", 9, 3)),)),
+    "an image that is too large": replace(IMAGE, outputs=(SiteOperand("u8", (8, 16385, 3)),)),
+    "a flag that is none": replace(IMAGE, outputs=(PIXELS, SiteOperand("u8", ()))),
     "another string": replace(DECODE, inputs=(BYTES, POSITION)),
 }
 

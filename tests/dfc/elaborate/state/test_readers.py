@@ -8,7 +8,7 @@ from dfc.elaborate.state.readers import FUNCTIONS
 from dfc.ir import walk
 from dfc.ir.graph import Node, ResourceKind
 from dfc.ir.types import TensorType
-from dfc.ops.effects.records import POSITION, ExampleAttributes, RecordAttributes
+from dfc.ops.effects.records import POSITION, ExampleAttributes, ImageAttributes, RecordAttributes
 from dfc.ops.spelling import show
 from dfc_runtime.records.formats import FORMATS
 from tests.support.building import codes, graph_of, messages
@@ -58,6 +58,32 @@ def test_fields_of_an_example_are_strings_and_tensors() -> None:
     (decoded,) = (node for node in nodes(text) if node.op == "decode_raw")
     assert isinstance(decoded.result.type, TensorType)
     assert graph_of(show(graph_of(text)).removeprefix("dfg 1")).entries.keys() == {"init", "step"}
+
+
+def test_an_image_has_the_size_that_is_asked_for_and_a_flag_where_it_may_be_damaged() -> None:
+    record = "let record = files.next()"
+    text = entry(record, "return decode_image(record, 4, width = 6)", result=" -> u8[4, 6, 3]")
+    (image,) = (node for node in nodes(text) if node.op == "decode_image")
+    assert image.attributes == ImageAttributes("files", 4, 6)
+    lines = (record, 'let image = decode_image(record, 4, 6, on_error = "flag")', "return image.intact, image.pixels")
+    (image,) = (node for node in nodes(entry(*lines, result=" -> (a: bool, b: u8[4, 6, 3])")) if "image" in node.op)
+    assert [str(value.type) for value in image.results[:-1]] == ["u8[4, 6, 3]", "bool"]
+
+
+def test_an_image_may_have_the_sizes_of_a_block() -> None:
+    block = """
+block Data[H, W] {
+  var files = record_files("a.rec")
+  proc get() -> u8[H, W, 3] {
+    let record = files.next()
+    return decode_image(record, H, W)
+  }
+}
+var three = Data[3, 5]()
+entry next() -> u8[3, 5, 3] { return three.get() }
+"""
+    (image,) = (node for node in walk.nodes(graph_of(block).entries["next"].block) if node.op == "decode_image")
+    assert image.attributes == ImageAttributes("three.files", 3, 5)
 
 
 def test_a_size_that_was_found_out_may_be_compared_with_a_known_one() -> None:
@@ -126,6 +152,13 @@ USES = {
     "let record = files.next() let x = decode_raw(record, bool)": "E0315",
     "let record = files.next() let x = decode_raw(record, string)": "E0315",
     "let x = decode_raw(iota(i64[3]), u8)": "E0316",
+    "let record = files.next() let x = decode_image(record, 3)": "E0204",
+    "let record = files.next() let x = decode_image(record, 0, 3)": "E0315",
+    "let record = files.next() let x = decode_image(record, 3, 16_385)": "E0315",
+    "let record = files.next() let x = decode_image(record, 3, 3.0)": "E0315",
+    "let record = files.next() let x = decode_image(record, 3, 3, on_error = skip)": "E0201",
+    'let record = files.next() let x = decode_image(record, 3, 3, on_error = "skip")': "E0315",
+    "let x = decode_image(iota(i64[3]), 3, 3)": "E0316",
 }
 
 
