@@ -7,6 +7,7 @@ is walked without recursion and equal bodies compare equal. Element types are ma
 Scalar functions (all targets implement exactly these; semantics are those of NumPy unless said otherwise):
   unary   neg abs sign exp log log1p sqrt rsqrt sin cos tanh sigmoid erf floor ceil round trunc is_finite not
           (round is half to even; rsqrt is 1 / sqrt(x); sign keeps zero and NaN; integers wrap)
+          exp_of_nonpositive (exp, to the bit, of what is not positive or is NaN; anything of what is positive)
   binary  add sub mul div floordiv mod pow minimum maximum equal not_equal less less_equal greater greater_equal
           and or xor (bit by bit on integers, as is not) shift_left shift_right (by 0 .. width - 1; the sign fills in)
           (minimum and maximum propagate NaN; floordiv and mod floor; integer floordiv and mod fail on zero, integer pow
@@ -30,6 +31,7 @@ UNARY = frozenset(
         "abs",
         "sign",
         "exp",
+        "exp_of_nonpositive",
         "log",
         "log1p",
         "sqrt",

@@ -44,6 +44,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "abs": np.abs,
     "sign": np.sign,
     "exp": np.exp,
+    "exp_of_nonpositive": np.exp,
     "log": np.log,
     "log1p": np.log1p,
     "sqrt": np.sqrt,

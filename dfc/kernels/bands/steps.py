@@ -26,6 +26,7 @@ Claims = set[Version]
 
 UNDERFLOW = {"f16": -110, "bf16": -110, "f32": -110, "f64": -750}
 """What `exp` is 0 of, and of all that is less: f16 and bf16 are computed in f32."""
+_EXPONENTIALS = ("exp", "exp_of_nonpositive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ class _Row:
         if self._is_zero(position):
             return
         one = self.body.instructions[position]
-        if isinstance(one.operation, Apply) and one.operation.function == "exp" and one.dtype.name in UNDERFLOW:
+        function = one.operation.function if isinstance(one.operation, Apply) else ""
+        if function in _EXPONENTIALS and one.dtype.name in UNDERFLOW:
             low = self.body.number(UNDERFLOW[one.dtype.name], one.dtype)
             self.conditions.append(self.body.apply("less_equal", one.arguments[0], low))
         else:

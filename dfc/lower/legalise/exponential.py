@@ -37,6 +37,11 @@ def exp_of_negative(x: Term) -> Term:
     return exp_reduced(_reduced(x, whole), 2.0**-shift) * power_of_word(word, x.dtype)
 
 
+def exp_of_nonpositive(x: Term) -> Term:
+    """exp for arguments known not to be positive, to the bit: what is below the lower limit has the same result, 0."""
+    return exp_of_negative(clamp(x, -104.0 if is_single(x) else -746.0, None))
+
+
 def exp2(x: Term) -> Term:
     low, high = (-151.0, 129.0) if is_single(x) else (-1076.0, 1025.0)
     x = clamp(x, low, high)
@@ -59,7 +64,7 @@ def _expm1_within(x: Term) -> Term:
 
 def sigmoid(x: Term) -> Term:
     """1 / (1 + exp(-x)), as exp(x) / (1 + exp(x)) for negative x: never overflows, subnormal where it should be."""
-    e = exp_of_negative(clamp(-abs(x), -104.0 if is_single(x) else -746.0, None))
+    e = exp_of_nonpositive(-abs(x))
     if is_single(x):
         inverse = _inverse_of_one_plus(e)
         return x.less(0.0).choose(e * inverse, inverse)

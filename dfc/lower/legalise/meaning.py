@@ -15,10 +15,16 @@ from dfc.kernels.primitives import register_type
 from dfc.kernels.terms import Term, function
 from dfc.lower.legalise.casts import cast
 from dfc.lower.legalise.elementary import ELEMENTARY, elementary
+from dfc.lower.legalise.exponential import exp_of_nonpositive
 from dfc.lower.legalise.remainder import floor_divide, modulo
 from dfc.lower.legalise.scalars import BOOL, FLOAT, INTEGER, Formula, above
 
-_FLOAT: dict[str, Formula] = {**FLOAT, "mod": modulo, "floordiv": floor_divide}
+_FLOAT: dict[str, Formula] = {
+    **FLOAT,
+    "mod": modulo,
+    "floordiv": floor_divide,
+    "exp_of_nonpositive": exp_of_nonpositive,
+}
 
 
 def meaning(name: str, types: Sequence[DType], result: DType) -> Function:

@@ -9,11 +9,12 @@ import numpy as np
 
 from dfc.deferred.modules import numpy_function
 from dfc.ir.attributes import Attributes
-from dfc.ir.dtypes import BOOL, DType
+from dfc.ir.dtypes import BOOL, F32, F64, DType
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.kernels.body import BodyBuilder
 from dfc.ops import samples
+from dfc.ops.attributes import ReduceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
 from dfc.ops.elementwise.rules import (
@@ -64,7 +65,9 @@ def _gradient(row: Row) -> Gradient:
     return gradient
 
 
-def _emitter(emit: Emit | str) -> Elementwise:
+def _emitter(emit: Emit | Elementwise | str) -> Elementwise:
+    if isinstance(emit, Elementwise):
+        return emit
     if isinstance(emit, str):
         return Elementwise(lambda body, arguments, _node: body.apply(emit, *arguments))
     return Elementwise(lambda body, arguments, _node: emit(body, arguments[0]))
@@ -77,7 +80,7 @@ def unary(
     meaning: Callable[[Numeric], object],
     row: Row | None = None,
     *,
-    emit: Emit | str | None = None,
+    emit: Emit | Elementwise | str | None = None,
     no_gradient: str = "",
     identities: tuple[str, ...] = (),
     smooth: bool = True,
@@ -110,6 +113,24 @@ def unary(
             rules=rules,
         )
     )
+
+
+def _emit_exp(body: BodyBuilder, arguments: Sequence[int], node: Node) -> int:
+    """Exponents relative to the largest along some axes, as softmax has them, need fewer instructions."""
+    return body.apply("exp_of_nonpositive" if _is_relative_to_largest(node.operands[0]) else "exp", *arguments)
+
+
+def _is_relative_to_largest(value: Value) -> bool:
+    """Whether it is `x - max(x)`, which is 0 at most, or NaN. What is stored narrower than it is computed may differ
+    from the largest by more than its rounding here, and is left out."""
+    node = value.node
+    if node is None or node.op != "sub" or value.tensor.dtype not in (F32, F64):
+        return False
+    x, largest = node.operands
+    source = largest.node
+    if source is None or source.op != "max" or source.operands[0] != x:
+        return False
+    return isinstance(source.attributes, ReduceAttributes) and source.attributes.keep_dims
 
 
 def _sign(x: Numeric) -> object:
@@ -183,6 +204,7 @@ unary(
     "The exponential function.",
     numpy_function("exp"),
     lambda b, _x, y, dy: mul(b, dy, y),
+    emit=Elementwise(_emit_exp),
     rules=POSITIVE_FUNCTION,
 )
 unary(

@@ -28,7 +28,19 @@ from dfc.lower.storage import BufferView, Storage, fresh, whole_view
 
 PRODUCTS = 8
 """Multiply-adds of a product that take as long as one operation of weight one."""
-COSTLY = {"exp": 12, "log": 12, "tanh": 14, "erf": 14, "pow": 30, "sin": 20, "cos": 20, "div": 3, "sqrt": 3, "rsqrt": 3}
+COSTLY = {
+    "exp": 12,
+    "exp_of_nonpositive": 12,
+    "log": 12,
+    "tanh": 14,
+    "erf": 14,
+    "pow": 30,
+    "sin": 20,
+    "cos": 20,
+    "div": 3,
+    "sqrt": 3,
+    "rsqrt": 3,
+}
 FEWEST_BLOCKS = 8
 """Into how many blocks a target division the rows at least, for its threads."""
 RANDOM = 12

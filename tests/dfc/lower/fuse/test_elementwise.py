@@ -7,6 +7,8 @@ import numpy as np
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import F32
 from dfc.ir.types import tensor
+from dfc.kernels.body import Apply
+from dfc.kernels.form import LoopKernel
 from dfc.ops.attributes import AxesAttributes, PermutationAttributes, ReduceAttributes, ShapeAttributes, SliceAttributes
 from tests.support.lowering import agree
 from tests.support.making import Making
@@ -45,6 +47,23 @@ def test_softmax_is_one_kernel():
     program, ran = agree(graph, {"x": numbers(4, 6)}, sizes={"B": 4})
     assert ran.launches == 1
     assert len(program.entries[0].buffers) == 2, "the exponentials wait in the memory of the result"
+
+
+def exponentials(x: str, y: str) -> set[str]:
+    """The functions that `exp(x - max(y))` of two feeds is made of, but for the difference."""
+    m = Making()
+    feeds = {"x": m.feed("x", tensor(F32, B, 6)), "y": m.feed("y", tensor(F32, B, 6))}
+    largest = m.op("max", feeds[y], attributes=ReduceAttributes((1,), True))
+    graph = m.graph(m.op("exp", m.op("sub", feeds[x], largest)), m.op("neg", feeds["y"]), dims=[B])
+    program, _ = agree(graph, {"x": numbers(4, 6), "y": -numbers(4, 6)}, sizes={"B": 4})
+    stages = [stage for kernel in program.kernels if isinstance(kernel, LoopKernel) for stage in kernel.stages]
+    applied = [one.operation for stage in stages for one in stage.body if isinstance(one.operation, Apply)]
+    return {operation.function for operation in applied} - {"sub", "neg"}
+
+
+def test_only_exponents_relative_to_their_own_largest_are_known_not_to_be_positive():
+    assert exponentials("x", "x") == {"exp_of_nonpositive"}
+    assert exponentials("x", "y") == {"exp"}
 
 
 def test_a_transposed_view_is_no_kernel():

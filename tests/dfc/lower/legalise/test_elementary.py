@@ -8,6 +8,7 @@ from dfc.kernels.functions.interpret_function import run
 from dfc.kernels.terms import function
 from dfc.lower.legalise.elementary import BINARY, ELEMENTARY, elementary
 from dfc.lower.legalise.exponential import exp_of_negative
+from dfc.lower.legalise.meaning import meaning
 from tests.support.cpu_code import runnable_machines
 from tests.support.cpu_math import ArrayMath
 
@@ -47,3 +48,12 @@ def test_exp_of_negative_numbers_has_the_bits_of_exp(dtype: DType, low: float) -
     (expected,) = run(elementary("exp", dtype), x)
     assert np.isnan(found[-1]) and found[:-1].tolist() == expected[:-1].tolist()
     assert (found[0], (found[:4000] < np.finfo(dtype.numpy).tiny).sum() > 100) == (0, True)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_exp_of_what_is_not_positive_has_the_bits_of_exp(dtype: DType) -> None:
+    x = -abs(samples(dtype))
+    (found,) = run(meaning("exp_of_nonpositive", [dtype], dtype), x)
+    (expected,) = run(elementary("exp", dtype), x)
+    np.testing.assert_array_equal(found, expected)
+    assert (found == 0).sum() > 100 and ((found > 0) & (found < 1)).sum() > 100

@@ -28,7 +28,7 @@ from dfc_target_cpu.elementwise.accesses import MOST_SHUFFLED
 from dfc_target_cpu.elementwise.types import register_bytes
 from dfc_target_cpu.machine import Machine
 
-_COSTLY = frozenset(("exp", "log", "log1p", "sin", "cos", "tanh", "sigmoid", "erf", "pow"))
+_COSTLY = frozenset(("exp", "exp_of_nonpositive", "log", "log1p", "sin", "cos", "tanh", "sigmoid", "erf", "pow"))
 _MEMORY_COST, _COSTLY_COST, _RANDOM_COST, _DIVISION_COST = 2, 16, 60, 5
 MOST_LANES, MOST_GATHERED_LANES = 64, 16
 _WIDE, _LIGHT, _HEAVY = 4, 8, 40
