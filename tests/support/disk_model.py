@@ -152,17 +152,32 @@ class Model:
             case _:
                 assert entry[0] == "reported", entry
 
-    def write_to(self, target: Path, data: Data, names: Callable[[Folder], dict[str, File | Folder]]) -> None:
-        """Makes real files of one outcome."""
-        pending = [(self.root, target)]
+    def tree(self, data: Data, names: Callable[[Folder], dict[str, File | Folder]]) -> Tree:
+        """One outcome: what each path is."""
+        tree: dict[tuple[str, ...], bytes | None] = {(): None}
+        pending: list[tuple[Folder, tuple[str, ...]]] = [(self.root, ())]
         while pending:
             folder, path = pending.pop()
-            path.mkdir()
             for name, item in names(folder).items():
+                inner = (*path, name)
                 if isinstance(item, Folder):
-                    pending.append((item, path / name))
-                else:
-                    (path / name).write_bytes(data(item))
+                    pending.append((item, inner))
+                tree[inner] = None if isinstance(item, Folder) else data(item)
+        return frozenset(tree.items())
+
+
+Tree = frozenset[tuple[tuple[str, ...], bytes | None]]
+"""Paths below a root, and the bytes of those that are files."""
+
+
+def _write(tree: Tree, target: Path) -> None:
+    """Makes real files of it."""
+    for parts, content in sorted(tree):  # folders before what they hold
+        path = target.joinpath(*parts)
+        if content is None:
+            path.mkdir()
+        else:
+            path.write_bytes(content)
 
 
 def _half(file: File) -> bytes:
@@ -200,9 +215,11 @@ class Outcome:
 
 
 def states(log: list[tuple[object, ...]], target: Path, seed: int = 0) -> Iterator[Outcome]:
-    """Outcomes after every prefix of a log, in folders below `target`."""
+    """Outcomes after every prefix of a log, in folders below `target`; one that came before, with as much reported,
+    does not come again."""
     model, reported = Model(), []
     random = Random(seed)
+    seen: set[tuple[Tree, int]] = set()
     for count in range(len(log) + 1):
         if count:
             model.apply(log[count - 1])
@@ -214,7 +231,11 @@ def states(log: list[tuple[object, ...]], target: Path, seed: int = 0) -> Iterat
                 "undone": lambda folder: folder.safe,
                 "some": _some(random),
             }.items():
-                what = f"{count} of {len(log)}, data {data_name}, names {names_name}"
+                tree = model.tree(data, names)
+                if (tree, len(reported)) in seen:
+                    continue
+                seen.add((tree, len(reported)))
                 path = target / f"{count}-{data_name}-{names_name}"
-                model.write_to(path, data, names)
+                _write(tree, path)
+                what = f"{count} of {len(log)}, data {data_name}, names {names_name}"
                 yield Outcome(path, tuple(reported), what)
