@@ -227,15 +227,16 @@ entry next() -> i64 {{ return numbers.take() }}
     assert drained(first.next) == list(range(3, 9))
 
 
-def test_a_thousand_copies_that_wait_leave_the_pool_to_calls() -> None:
-    text = """
+@pytest.mark.parametrize("copies", few([100, 1000], 1))
+def test_copies_that_wait_leave_the_pool_to_calls(copies: int) -> None:
+    text = f"""
 queue jobs: i64 = fifo(capacity = 4)
 queue answers: i64 = fifo(capacity = 4)
-entry give(k: i64) { jobs.put(k) }
-runner answer with copies = 1000 { let k = jobs.take()
-  answers.put(k + 1) }
-entry next() -> i64 { return answers.take() }
-entry product(x: f32[300, 300]) -> f32[300, 300] { return x @ x }
+entry give(k: i64) {{ jobs.put(k) }}
+runner answer with copies = {copies} {{ let k = jobs.take()
+  answers.put(k + 1) }}
+entry next() -> i64 {{ return answers.take() }}
+entry product(x: f32[300, 300]) -> f32[300, 300] {{ return x @ x }}
 """
     model = loaded(text, threads=2)
     model.give(1)
