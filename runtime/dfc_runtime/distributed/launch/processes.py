@@ -14,6 +14,8 @@ from pathlib import Path
 PROC = Path("/proc")
 REAPER = "dfc_runtime.distributed.launch.reaper"
 """The module that is the parent of each rank."""
+RANK_NAME = "dfc-rank"
+"""What a rank calls itself: it is a fork of its parent, with the same command line."""
 LAUNCHERS = (
     ("PMI_RANK", "PMI_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -134,9 +136,16 @@ def reaper_of(pid: int) -> int | None:
     return parent if _is_reaper(parent) else None
 
 
+def name_rank() -> None:
+    """Names this process, which so far is taken for the parent of a rank, as the rank."""
+    (PROC / "self" / "comm").write_text(RANK_NAME)
+
+
 def _is_reaper(pid: int) -> bool:
+    entry = PROC / str(pid)
     try:
-        return REAPER.encode() in (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+        is_either = REAPER.encode() in (entry / "cmdline").read_bytes().split(b"\0")
+        return is_either and (entry / "comm").read_text() != f"{RANK_NAME}\n"
     except OSError:
         return False
 

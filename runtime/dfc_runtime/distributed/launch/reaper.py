@@ -1,18 +1,19 @@
-"""The parent of one rank: starts it, waits for it, and tells the supervisor how it ended before the launcher can know.
+"""The parent of one rank: forks it, waits for it, and tells the supervisor how it ended before the launcher can know.
 
-    launcher -> python -m dfc_runtime.distributed.launch.reaper COMMAND ... -> COMMAND ... (the rank)
+    launcher -> python -m dfc_runtime.distributed.launch.reaper MODULE ... -> a fork that runs MODULE ... (the rank)
 
 A launcher ends all ranks as soon as one has died, and tells at most which it saw first. What the kernel knows, how a
 process ended, it tells only its parent: so each rank has one of its own. Assumes the environment of a supervised rank.
 Guarantees that the record of an end is written before this process ends, and that it ends as the rank did: whatever the
 launcher does about it comes later than the record. Needs neither NumPy nor MPI, and little of Python: as many of these
-start as ranks do.
+start as ranks do, and a rank begins as its fork, which is the start of one interpreter instead of two.
 """
 
 from __future__ import annotations
 
 import os
 import resource
+import runpy
 import select
 import signal
 import sys
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from dfc_runtime.distributed.launch.processes import LAUNCHERS, signal_all
+from dfc_runtime.distributed.launch.processes import LAUNCHERS, name_rank, signal_all
 from dfc_runtime.distributed.launch.record_files import (
     ALIVE,
     EPOCH_VARIABLE,
@@ -34,12 +35,16 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(command: Sequence[str]) -> None:
-    """Runs a command, and ends as it does."""
+    """Runs a module with arguments as `python -m` would, in a child, and ends as that does. In the child it returns, or
+    raises what the module does."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until there is somebody to pass them on to
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        os.execv(command[0], list(command))
+        name_rank()
+        sys.argv = list(command)
+        runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+        return
     for number in STOPS:  # a launcher may signal only those that it has started itself
         signal.signal(number, lambda which, _frame: signal_all([child], which))
     signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -78,8 +78,8 @@ class _Session:
         self._scratch.mkdir()
         self._mark = f"{JOB_VARIABLE}={folder}"
         variables = {JOB_VARIABLE: str(folder), EPOCH_VARIABLE: str(epoch), "TMPDIR": str(self._scratch)}
-        rank = [sys.executable, "-m", "mpi4py", "-m", *job.command]
-        command = [find_launcher(), "-n", str(ranks), sys.executable, "-m", processes.REAPER, *rank]
+        rank = [sys.executable, "-m", processes.REAPER, "mpi4py", "-m", *job.command]
+        command = [find_launcher(), "-n", str(ranks), *rank]
         with held_back():
             self.launcher = subprocess.Popen(
                 command,

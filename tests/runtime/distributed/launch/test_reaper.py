@@ -77,13 +77,14 @@ def test_the_files_of_a_parent_are_closed_after_its_end_is_known(tmp_path: Path,
 
 
 def _start(folder: Path, text: str, stdin: int | None = None) -> subprocess.Popen[str]:
-    """A rank that can be asked to stop, and then ends as it is told."""
+    """A rank that can be asked to stop, and then ends as it is told. It is a module as the parent's own."""
     begin = "import os, signal, sys, time\n"
     asked = "signal.signal(15, lambda *_: (print('asked', flush=True), os._exit(5)))\n"
-    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime"))
+    (folder / "rank_module.py").write_text(begin + asked + text)
+    paths = os.pathsep.join([str(folder), *(str(ROOT / each) for each in ("", "runtime"))])
     job = {record_files.JOB_VARIABLE: str(folder), record_files.EPOCH_VARIABLE: "4", "PMI_RANK": "1"}
     return subprocess.Popen(
-        [sys.executable, "-m", processes.REAPER, sys.executable, "-c", begin + asked + text],
+        [sys.executable, "-m", processes.REAPER, "rank_module"],
         env={**os.environ, **job, "PYTHONPATH": paths},
         stdin=stdin,
         stdout=subprocess.PIPE,
