@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from textwrap import dedent
 
 import numpy as np
@@ -10,20 +9,13 @@ import pytest
 
 import dfc
 import dfc_runtime
-from dfc.ir.dtypes import F32
-from dfc.ir.graph import Graph
-from dfc.ops.creation.philox import numbers_at
-from dfc.ops.evaluate import evaluate
-from tests.support.building import codes, graph_of
+from tests.support.augmentations import IMAGES, INDEX, KEY, UNITS, Compared, uniform
+from tests.support.building import codes
 from tests.support.corpus import ROOT
 from tests.support.documents import code_blocks
 
-KEY = 2**63 + 11
 CROP, FLIP = 1, 2
-RNG = np.random.default_rng(7)
-IMAGES = RNG.integers(0, 256, (5, 6, 8, 3), dtype=np.uint8)
-INDEX = np.array([3, 0, 2**40, 17, 4])
-TEXT = """
+PROGRAM = Compared("""
 from std.images import centre_crop, crop, flip, keyed_uniform, normalise, random_crop, random_flip
 
 readonly entry parts[B](x: u8[B, 6, 8, 3], top: i64[B], left: i64[B]) -> u8[B, 4, 5, 3] {
@@ -49,27 +41,8 @@ readonly entry places[B](key: u64, index: i64[B]) -> (first: f32[B, 3], second: 
 readonly entry scaled[B](x: u8[B, 6, 8, 3], y: f32[B, 6, 8, 3]) -> (x: f32[B, 6, 8, 3], y: f32[B, 6, 8, 3]) {
   return normalise(x, [0.1, 0.2, 0.3], [2.0, 4.0, 5.0]), normalise(y, [0.1, 0.2, 0.3], [2.0, 4.0, 5.0])
 }
-"""
-
-
-@cache
-def model() -> dfc_runtime.Module:
-    return dfc_runtime.loads(dfc.compile(text=f"dfg 1\n{TEXT}").to_bytes(), threads=2)
-
-
-@cache
-def graph() -> Graph:
-    return graph_of(TEXT)
-
-
-def results(entry: str, **feeds: object) -> tuple[np.ndarray, ...]:
-    """What machine code makes, which has the bits of the reference."""
-    arrays = {name: np.asarray(feed) for name, feed in feeds.items()}
-    made = getattr(model(), entry)(**arrays)
-    made = made if isinstance(made, tuple) else (made,)
-    for found, meant in zip(made, evaluate(graph(), entry, arrays, {}).results, strict=True):
-        np.testing.assert_array_equal(found, meant)
-    return made
+""")
+results = PROGRAM.run
 
 
 def test_a_crop_begins_at_its_row_and_column() -> None:
@@ -81,7 +54,7 @@ def test_a_crop_begins_at_its_row_and_column() -> None:
 @pytest.mark.parametrize(("top", "left"), [(3, 0), (-1, 0), (0, 4), (0, -1)])
 def test_a_crop_that_leaves_its_image_stops_the_call(top: int, left: int) -> None:
     with pytest.raises(dfc_runtime.RunError, match="a crop leaves the image"):
-        model().parts(x=IMAGES[:2], top=np.array([0, top]), left=np.array([0, left]))
+        PROGRAM.model.parts(x=IMAGES[:2], top=np.array([0, top]), left=np.array([0, left]))
 
 
 def test_the_middle_has_the_smaller_rest_above_and_to_the_left() -> None:
@@ -95,11 +68,6 @@ def test_images_that_are_turned_twice_are_as_before() -> None:
     np.testing.assert_array_equal(once[::2], IMAGES[::2, :, ::-1])
     np.testing.assert_array_equal(once[1::2], IMAGES[1::2])
     np.testing.assert_array_equal(twice, IMAGES)
-
-
-def uniform(count: int, stream: int, index: np.ndarray = INDEX, key: int = KEY) -> np.ndarray:
-    elements = index[:, None] * count + np.arange(count)
-    return np.asarray(numbers_at("uniform", F32, elements.astype(np.uint64), (key, 0), stream), np.float32)
 
 
 def crops(images: np.ndarray, height: int, width: int, u: np.ndarray) -> np.ndarray:
@@ -138,8 +106,7 @@ def test_an_image_alone_gets_what_it_gets_in_any_batch() -> None:
 
 
 def test_normalised_images_are_distances_from_the_mean_in_deviations() -> None:
-    units = (IMAGES / 255).astype(np.float32)
-    x, y = results("scaled", x=IMAGES, y=units)
+    x, y = results("scaled", x=IMAGES, y=UNITS)
     expected = (IMAGES / 255.0 - [0.1, 0.2, 0.3]) / [2.0, 4.0, 5.0]
     np.testing.assert_allclose(x, expected, atol=1e-6)
     np.testing.assert_allclose(y, expected, atol=1e-6)
@@ -162,7 +129,7 @@ def test_copies_of_a_runner_make_the_images_that_one_makes(copies: int) -> None:
     for old, new in smaller.items():
         assert old in text
         text = text.replace(old, new)
-    images = RNG.integers(0, 256, (12, 12, 12, 3), dtype=np.uint8)
+    images = np.random.default_rng(3).integers(0, 256, (12, 12, 12, 3), dtype=np.uint8)
     page = dfc_runtime.loads(dfc.compile(text=text).to_bytes(), threads=1)
     for label, image in enumerate(images):
         page.feed(image=image, label=label)

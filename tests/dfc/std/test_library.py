@@ -21,7 +21,7 @@ modules = pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 
 
 def test_the_library_is_found() -> None:
-    names = "accumulators activations core images init lbfgs losses metrics nn optim schedules"
+    names = "accumulators activations colours core images init lbfgs losses metrics nn optim schedules"
     assert set(names.split()) <= {path.stem for path in MODULES}
 
 
