@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 import dfc
-from tests.support.clusters import cluster_bundle
+from tests.support.clusters import cluster_bundle, undivided
 
 PROGRAM = """dfg 1
 
@@ -76,7 +76,7 @@ def replicated(more: str = "") -> bytes:
 
 
 def alone() -> dfc.Module:
-    return dfc.loads(dfc.compile(text=PROGRAM).to_bytes(), threads=1)
+    return undivided(PROGRAM, threads=1)
 
 
 def bits(values: Iterable[object]) -> list[tuple[str, tuple[int, ...], bytes]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from textwrap import dedent
 
+import dfc
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
@@ -22,6 +23,16 @@ def cluster_bundle(program: str, deployment: str) -> bytes:
     """The bundle of a program that is deployed. `deployment` has no first line."""
     deploy = SourceFile("model.deploy", f'deploy 1 for "model.dfg"\n{dedent(deployment)}')
     return compile_source(SourceFile("model.dfg", dedent(program)), CompileOptions(), deploy).to_bytes()
+
+
+@cache
+def _alone(program: str) -> bytes:
+    return dfc.compile(text=program).to_bytes()
+
+
+def undivided(program: str, **options: object) -> dfc.Module:
+    """The program on one rank, in its first state; compiled once."""
+    return dfc.loads(_alone(program), **options)
 
 
 def outcomes_of(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import dfc
 from dfc.diagnostics.diagnostic import CompileError
 from dfc_runtime.checkpoints import store
 from dfc_runtime.errors import CheckpointError, FeedError
-from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of
+from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of, undivided
 
 PROGRAM = """dfg 1
 
@@ -65,7 +64,7 @@ def test_one_rank_goes_on_from_what_many_have_saved(tmp_path):
         return state(module)
 
     saved = on_cluster(cluster_bundle(PROGRAM, APART), 3, work)
-    alone = dfc.loads(dfc.compile(text=PROGRAM).to_bytes(), threads=1)
+    alone = undivided(PROGRAM, threads=1)
     alone.entries["restore"](tmp_path)
     assert state(alone) == saved
 

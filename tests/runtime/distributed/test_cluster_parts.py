@@ -7,7 +7,6 @@ from random import Random
 import numpy as np
 import pytest
 
-import dfc
 from dfc_runtime.distributed.transport.in_process import Faults
 from dfc_runtime.errors import RunError
 from tests.support.cluster_parts import (
@@ -23,7 +22,7 @@ from tests.support.cluster_parts import (
     partitioned,
     replicated,
 )
-from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.clusters import cluster_bundle, on_cluster, undivided
 from tests.support.sweeping import few
 
 # ------------------------------------------------------------------ values --
@@ -187,7 +186,7 @@ def test_rows_of_divided_state_are_fetched_and_fed(shards, workers):
         return found
 
     found = on_cluster(data, shards + workers, values, jobs={"worker": workers})
-    for got, expected in zip(found, values(dfc.loads(dfc.compile(text=SHARDED).to_bytes())), strict=True):
+    for got, expected in zip(found, values(undivided(SHARDED)), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)  # the mean is added up in another order
 
 

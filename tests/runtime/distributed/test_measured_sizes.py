@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import dfc
 from dfc_runtime.distributed.transport.in_process import Faults
 from dfc_runtime.errors import RunError
-from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.clusters import cluster_bundle, on_cluster, undivided
 from tests.support.sized_programs import random_program
 from tests.support.sweeping import few
 
@@ -72,7 +71,7 @@ def used(module):
 
 @pytest.mark.parametrize("all_call", [False, True])
 def test_values_of_such_sizes_cross_tasks(all_call):
-    wanted = used(dfc.loads(dfc.compile(text=PROGRAM).to_bytes()))
+    wanted = used(undivided(PROGRAM))
     data = cluster_bundle(PROGRAM, PLACES)
     found = on_cluster(data, 3, used, used if all_call else None, faults=Faults(1, delay=2))
     for number, (a, b) in enumerate(zip(wanted, found, strict=True)):
@@ -141,7 +140,7 @@ def test_rows_of_a_divided_table_are_picked_by_as_many_numbers_as_there_are(repl
             found += list(module.train(np.array(ids, np.int32), 0.1))
         return [np.array(each) for each in (*found, module.state["table"])]
 
-    wanted = work(dfc.loads(dfc.compile(text=SHARDED).to_bytes()))
+    wanted = work(undivided(SHARDED))
     found = on_cluster(cluster_bundle(SHARDED, places + line * replicated), 4, work)
     for a, b in zip(wanted, found, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-13, atol=1e-14)

@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-import dfc
 from dfc.diagnostics.source import SourceFile
 from dfc.driver import many_ranks as cluster
 from dfc.driver import pipeline, profiles
@@ -18,6 +17,7 @@ from dfc_runtime.distributed.metering import MeasuredKernel, Metering, RankTimes
 from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import FeedError
 from dfc_runtime.observe.measuring import TICK, Meter
+from tests.support.clusters import undivided
 from tests.support.ranks import outcomes_on
 
 PROGRAM = """dfg 1
@@ -149,4 +149,4 @@ def test_measuring_changes_no_number():
         return outcomes_on(Network(3), run)[0]
 
     assert loss(bundle(4, timed=True)) == loss(bundle(4, timed=False))
-    assert isinstance(dfc.loads(dfc.compile(text=PROGRAM).to_bytes()).train(X, Y, 0.1).loss, np.float32)
+    assert isinstance(undivided(PROGRAM).train(X, Y, 0.1).loss, np.float32)

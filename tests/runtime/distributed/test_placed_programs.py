@@ -11,7 +11,7 @@ import dfc
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.transport.in_process import Faults, Network
 from dfc_runtime.errors import FeedError, RankCountError, RankError, RunError, UnsupportedError
-from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of
+from tests.support.clusters import cluster_bundle, on_cluster, outcomes_of, undivided
 from tests.support.ranks import run_on
 
 PROGRAM = """dfg 1
@@ -62,7 +62,7 @@ def trained(module):
 
 
 def alone():
-    return trained(dfc.loads(dfc.compile(text=PROGRAM).to_bytes()))
+    return trained(undivided(PROGRAM))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -283,7 +283,7 @@ place "v" on b task 1
         values = [float(each.s) for each in turns], [int(each.k) for each in turns]
         return values, float(module.either(True)), float(module.either(False)), module.state["w"].tobytes()
 
-    expected = work(dfc.loads(dfc.compile(text=LOOPS).to_bytes()))
+    expected = work(undivided(LOOPS))
     assert on_cluster(cluster_bundle(LOOPS, deployment), 3, work) == expected
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import dfc
 from dfc_runtime.distributed.transport.in_process import Faults
 from dfc_runtime.errors import FeedError
-from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.clusters import cluster_bundle, on_cluster, undivided
 
 PROGRAM = """dfg 1
 
@@ -63,7 +62,7 @@ def test_late_messages_change_nothing(seed):
 
 
 def test_training_learns_what_the_undivided_program_learns():
-    module = dfc.loads(dfc.compile(text=PROGRAM).to_bytes())
+    module = undivided(PROGRAM)
     for _ in range(5):
         expected = module.train(X, Y, rate=0.1)
     module.state["steps"]

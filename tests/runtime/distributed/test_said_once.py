@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import dfc
 from dfc.diagnostics.diagnostic import CompileError
-from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.clusters import cluster_bundle, on_cluster, undivided
 
 PROGRAM = """dfg 1
 
@@ -112,7 +111,7 @@ def test_sizes_that_the_run_finds_out_may_be_inside(deployment):
 def test_a_result_of_such_a_size_comes_back():
     text = MASK.replace("(s: f32)", "(s: f32, y: f32[?])").replace("sum(y * v)", "sum(y * v), y")
     data = cluster_bundle(text, 'job a tasks 1\njob b tasks 1\nplace "w" on b\n')
-    alone = dfc.loads(dfc.compile(text=text).to_bytes()).some(X)
+    alone = undivided(text).some(X)
     found = on_cluster(data, 2, lambda module: module.some(X))
     assert found.s == alone.s
     assert np.array_equal(found.y, alone.y)

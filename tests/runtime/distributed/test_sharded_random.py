@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import dfc
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.ops.rules import row_sparsity
-from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.clusters import cluster_bundle, on_cluster, undivided
 from tests.support.sparse_programs import feeds, program, state
 from tests.support.sweeping import few
 
@@ -36,11 +35,11 @@ def after_a_step(module, seed, size=None):
     return [np.array(made.a), np.array(made.b), *(np.array(module.state[name]) for name in state(seed))]
 
 
-def replicated(seed, workers):
-    """On some workers; gradients of these programs are sums, means or neither, and all are tried."""
+def replicated(seed):
+    """On two workers; gradients of these programs are sums, means or neither, and all are tried."""
     for combine in ("sum", "mean"):
         statement = f'mode = "sync", split = "B", combine = "{combine}", blocks = 4'
-        text = text_of(seed).replace("worker tasks 1", f"worker tasks {workers}").replace('place "**" on worker', "")
+        text = text_of(seed).replace("worker tasks 1", "worker tasks 2").replace('place "**" on worker', "")
         try:
             return cluster_bundle(program(seed), f"{text}replicate e over worker with {statement}\n")
         except CompileError as problem:
@@ -55,17 +54,16 @@ def test_blocks_of_a_batch_give_the_same_bits_on_any_number_of_workers(monkeypat
     accepted = 0
     seeds = few(range(8), 3)
     for seed in seeds:
-        found = []
-        for workers in (1, 2):
-            data = replicated(seed, workers)
-            if data is not None:
-                ranks = workers + 1 + seed % 3
-                found.append(on_cluster(data, ranks, lambda module, seed=seed: after_a_step(module, seed, 12)))
-        if not found:
+        data = replicated(seed)
+        if data is None:
             continue
         accepted += 1
+        found = []
+        for workers in (1, 2):
+            ranks, jobs = workers + 1 + seed % 3, {"worker": workers}
+            found.append(on_cluster(data, ranks, lambda module, seed=seed: after_a_step(module, seed, 12), jobs=jobs))
         assert [each.tobytes() for each in found[0]] == [each.tobytes() for each in found[1]]
-        wanted = after_a_step(dfc.loads(dfc.compile(text=program(seed)).to_bytes()), seed, 12)
+        wanted = after_a_step(undivided(program(seed)), seed, 12)
         for number, (a, b) in enumerate(zip(wanted, found[0], strict=True)):
             tolerance = 1e-5 if a.dtype == np.float32 or number < 2 else 1e-10
             np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance, err_msg=f"seed {seed}")
@@ -85,7 +83,7 @@ def test_rows_in_several_tasks_mean_the_same(block, monkeypatch):
             continue
         accepted += 1
         found = on_cluster(data, 2 + seed % 3, lambda module, seed=seed: after_a_step(module, seed))
-        wanted = after_a_step(dfc.loads(dfc.compile(text=program(seed)).to_bytes()), seed)
+        wanted = after_a_step(undivided(program(seed)), seed)
         for number, (a, b) in enumerate(zip(wanted, found, strict=True)):
             tolerance = 1e-5 if a.dtype == np.float32 or number < 2 else 1e-11
             np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance, err_msg=f"seed {seed}")

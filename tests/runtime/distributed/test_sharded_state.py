@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import dfc
 from dfc_runtime.errors import RankCountError
-from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.clusters import cluster_bundle, on_cluster, undivided
 
 PROGRAM = """dfg 1
 param table: f32[7, 2] = uniform(-1.0, 1.0)
@@ -49,7 +48,7 @@ def test_what_one_cluster_saves_others_restore(tmp_path):
 
     saved = on_cluster(spread(2, 1, "hash"), 3, save)
     assert on_cluster(spread(3, 1, "blocks"), 4, restore).tobytes() == saved.tobytes()
-    assert restore(dfc.loads(dfc.compile(text=PROGRAM).to_bytes())).tobytes() == saved.tobytes()
+    assert restore(undivided(PROGRAM)).tobytes() == saved.tobytes()
 
 
 def test_rows_may_travel_as_halves():
@@ -73,7 +72,7 @@ def test_the_tasks_that_compute_may_have_the_rows():
     replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 4
     """
     found = [on_cluster(cluster_bundle(PROGRAM, text.format(tasks=tasks)), tasks, trained) for tasks in (1, 2, 3)]
-    wanted = trained(dfc.loads(dfc.compile(text=PROGRAM).to_bytes()))
+    wanted = trained(undivided(PROGRAM))
     for losses, table in found:
         np.testing.assert_allclose(losses, wanted[0], rtol=1e-5)
         assert table.tobytes() == found[0][1].tobytes()

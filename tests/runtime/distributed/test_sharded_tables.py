@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import dfc
 from dfc_runtime.distributed.transport.in_process import Faults
-from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.clusters import cluster_bundle, on_cluster, undivided
 from tests.support.sweeping import few
 from tests.support.table_programs import COLUMNS, ROWS, TABLES, program
 
@@ -92,7 +91,7 @@ def alike(module):
 
 @pytest.mark.parametrize(("rule", "numbers"), [("modulo", (1, 2, 3)), ("blocks", (5,)), ("hash", (3,))])
 def test_what_is_done_row_by_row_has_the_bits_of_one_process_for_any_number_of_owners(rule, numbers):
-    wanted = [each.tobytes() for each in alike(dfc.loads(dfc.compile(text=ALIKE).to_bytes()))]
+    wanted = [each.tobytes() for each in alike(undivided(ALIKE))]
     for tasks in numbers:
         data = cluster_bundle(ALIKE, PLACES.format(tasks=tasks, workers=1, rule=rule))
         assert [each.tobytes() for each in on_cluster(data, tasks + 1, alike)] == wanted, tasks
@@ -156,7 +155,7 @@ def nested(module):
 
 @pytest.mark.parametrize(("tasks", "rule"), [(2, "modulo"), (3, "hash")])
 def test_rows_go_through_loops_in_loops_and_branches_and_back(tasks, rule):
-    wanted = nested(dfc.loads(dfc.compile(text=NESTED).to_bytes()))
+    wanted = nested(undivided(NESTED))
     data = cluster_bundle(NESTED, PLACES.format(tasks=tasks, workers=1, rule=rule))
     for number, (a, b) in enumerate(zip(wanted, on_cluster(data, tasks + 1, nested), strict=True)):
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-13, err_msg=str(number))
@@ -198,12 +197,12 @@ def trained(module):
 
 
 def test_whole_tables_in_a_replicated_entry_have_the_bits_of_any_number_of_workers():
-    wanted = trained(dfc.loads(dfc.compile(text=TRAINED).to_bytes()))
+    wanted = trained(undivided(TRAINED))
     lines = "".join(LINE.format(entry=entry) for entry in ("train", "rounds"))
+    data = cluster_bundle(TRAINED, PLACES.format(tasks=2, workers=2, rule="modulo") + lines)
     bits = []
     for workers in (1, 2, 3):
-        data = cluster_bundle(TRAINED, PLACES.format(tasks=2, workers=workers, rule="modulo") + lines)
-        found = on_cluster(data, 2 + workers, trained)
+        found = on_cluster(data, 2 + workers, trained, jobs={"worker": workers})
         for number, (a, b) in enumerate(zip(wanted, found, strict=True)):
             np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-13, err_msg=str(number))
         bits.append([each.tobytes() for each in found])
@@ -226,6 +225,6 @@ def test_a_part_of_an_entry_gives_a_whole_table():
     text = TRAINED.replace("a -= rate * c\n", "let next = a - rate * c\n  a := next\n")
     places = PLACES.format(tasks=3, workers=1, rule="modulo") + 'step "train/next" from "ids", "rate"\n'
     data = cluster_bundle(text, places)
-    wanted = np.array(dfc.loads(dfc.compile(text=text).to_bytes()).run("train/next", {"ids": IDS, "rate": 0.3}))
+    wanted = np.array(undivided(text).run("train/next", {"ids": IDS, "rate": 0.3}))
     found = on_cluster(data, 4, lambda module: np.array(module.run("train/next", {"ids": IDS, "rate": 0.3})))
     np.testing.assert_allclose(found, wanted, rtol=1e-12)

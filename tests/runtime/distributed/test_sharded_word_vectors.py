@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dfc
 from dfc_runtime.distributed.calls import routing
-from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.clusters import cluster_bundle, on_cluster, undivided
 from tests.support.word_vectors import PROGRAM, WORDS, WordVectors
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,7 +45,7 @@ def after_steps(count):
 def test_a_hundred_steps_are_those_of_the_transcription():
     data = cluster_bundle(PROGRAM, DEPLOYMENT.format(shards=2, workers=1, rule="hash"))
     losses, drawn, table, output, bias, seen = on_cluster(data, 3, after_steps(100))
-    alone = dfc.loads(dfc.compile(text=PROGRAM).to_bytes())
+    alone = undivided(PROGRAM)
     wanted = WordVectors(*(np.array(alone.state[name]) for name in ("table", "output", "bias")))
     for loss, noise, batch in zip(losses, drawn, batches(100, 12, WORDS), strict=True):
         assert loss == pytest.approx(wanted.step(*batch, noise, 0.5), rel=1e-12)
@@ -97,7 +96,7 @@ def test_the_slots_of_an_optimiser_lie_with_their_rows():
         return [np.array(losses), module.state["table"], module.state["optimiser.slots[table].v"]]
 
     found, owners = on_cluster(cluster_bundle(ADA, places), 4, work)
-    for a, b in zip(alone(dfc.loads(dfc.compile(text=ADA).to_bytes())), found, strict=True):
+    for a, b in zip(alone(undivided(ADA)), found, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12)
     assert owners == (0, 1)
 
@@ -119,7 +118,7 @@ def test_the_sample_learns_on_three_ranks(name):
         return losses, words.words.tolist(), module.evaluate(center, center ^ 1)
 
     losses, words, loss = on_cluster(cluster_bundle(SAMPLE, sample_deployment(name)), 3, work)
-    alone_losses, alone_words, alone_loss = work(dfc.loads(dfc.compile(text=SAMPLE).to_bytes()))
+    alone_losses, alone_words, alone_loss = work(undivided(SAMPLE))
     assert losses[-1] < losses[0]
     np.testing.assert_allclose(losses, alone_losses, rtol=2e-4)
     assert words == alone_words
