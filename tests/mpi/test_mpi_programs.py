@@ -103,7 +103,7 @@ if module.rank:
 module.train(x, y)
 print("never")
 """
-    ended = run_ranks(2, START + text, check=False)
+    ended = run_ranks(2, START + text, check=False, with_launcher=True)
     assert ended.code != 0
     assert "never" not in "".join(ended.out)
 

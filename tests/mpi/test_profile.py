@@ -13,8 +13,8 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver import profiles
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
-from tests.support.forked import forked_command
 from tests.support.mpi import ROOT
+from tests.support.rank_launcher import forked_job
 
 pytestmark = [pytest.mark.timeout(180)]
 
@@ -41,7 +41,7 @@ def ended(folder: Path, bundle: str) -> subprocess.CompletedProcess[str]:
     feeds = ["--feed", "x=x.npy", "--feed", "y=y.npy", "--steps", "3", "--profile", "p.json"]
     environment = {**os.environ, "PYTHONPATH": paths, "DFC_THREADS": "1"}
     words = ("run", "-n", "2", bundle, "train", *feeds)
-    return forked_command(*words, folder=folder, environment=environment, timeout=150)
+    return forked_job(*words, folder=folder, environment=environment, timeout=150)
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from dfc_runtime.checkpoints import store
 from dfc_runtime.distributed.launch import processes
 from dfc_runtime.distributed.launch.supervisor import permissions
 from tests.support.bundles import roles_of, with_role
-from tests.support.forked import forked_command
 from tests.support.mpi import ROOT
+from tests.support.rank_launcher import forked_job
 from tests.support.sweeping import few
 
 WITHIN = 600
@@ -98,7 +98,7 @@ def _start(folder: Path, scratch: Path, *words: object, bundle: str = "model.bun
 def _run(folder: Path, scratch: Path, *words: object, bundle: str = "model.bundle") -> tuple[int, str, str]:
     """What is run to its end begins as a fork; its ranks do not."""
     environment = _environment(scratch)
-    done = forked_command("run", bundle, *_patient(words), folder=folder, environment=environment, timeout=WITHIN)
+    done = forked_job("run", bundle, *_patient(words), folder=folder, environment=environment, timeout=WITHIN)
     assert _of(scratch) == []
     return done.returncode, done.stdout, done.stderr
 

@@ -17,7 +17,7 @@ import dfc_runtime
 from dfc.driver import api
 from tests.mpi.test_run_command import new
 from tests.support.corpus import ROOT
-from tests.support.forked import forked_command
+from tests.support.rank_launcher import forked_job
 from tests.support.sweeping import few
 
 pytestmark = [pytest.mark.timeout(120)]
@@ -37,7 +37,7 @@ def run(folder: Path, name: str, ranks: int, workers: int, *words: object) -> su
     first = ("-n", ranks, "--job", f"worker={workers}", bundle, "train", *FEEDS)
     paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
     environment = {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(folder), "DFC_THREADS": "1"}
-    return forked_command("run", *first, *words, folder=folder, environment=environment, timeout=60)
+    return forked_job("run", *first, *words, folder=folder, environment=environment, timeout=60)
 
 
 @dataclass(frozen=True)

@@ -152,5 +152,5 @@ def test_a_rank_that_was_signalled_does_not_end_before_rank_0_has_finished() -> 
 
     sys.exit(as_rank(body))
     """
-    ended = run_ranks(2, text, check=False)
+    ended = run_ranks(2, text, check=False, with_launcher=True)
     assert (ended.code, ended.out) == (143, ["saved\n", ""])

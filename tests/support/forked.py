@@ -33,13 +33,19 @@ def in_child(work: Callable[[], object]) -> int:
 
 
 def forked_command(
-    *words: object, folder: Path, environment: Mapping[str, str], timeout: float
+    *words: object,
+    folder: Path,
+    environment: Mapping[str, str],
+    timeout: float,
+    before: Callable[[], object] = lambda: None,
 ) -> subprocess.CompletedProcess[str]:
     """`dfc WORDS` in a process of its own, as far as signals, streams, folder and environment go; but a fork of this
-    one, which has imported all of it. What the kernel shows as its environment stays that of this process."""
+    one, which has imported all of it. What the kernel shows as its environment stays that of this process. `before` is
+    called there first."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = os.fork()
         if not child:
+            before()
             _become(list(map(str, words)), folder, environment, (out.fileno(), err.fileno()))
         code = _code_of(child, timeout)
         printed = [os.pread(each.fileno(), os.fstat(each.fileno()).st_size, 0).decode() for each in (out, err)]
@@ -60,20 +66,25 @@ def _code_of(child: int, timeout: float) -> int:
     return code
 
 
+def move_to(folder: Path, environment: Mapping[str, str], streams: tuple[int, int]) -> None:
+    """Gives a fork what a new process has: a folder, an environment, streams, and signals that nobody handles."""
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None  # to be looked up anew, in this environment
+    for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), *streams)):
+        os.dup2(stream, number)
+    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
 def _become(words: list[str], folder: Path, environment: Mapping[str, str], streams: tuple[int, int]) -> None:
     """The rest of this process is that command."""
     code: object = 1
     try:
-        os.chdir(folder)
-        os.environ.clear()
-        os.environ.update(environment)
-        tempfile.tempdir = None  # to be found anew, in this environment
-        for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), *streams)):
-            os.dup2(stream, number)
-        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
+        move_to(folder, environment, streams)
         sys.argv = ["dfc", *words]
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         main()
     except SystemExit as end:
         code = end.code

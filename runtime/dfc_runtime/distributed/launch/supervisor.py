@@ -67,6 +67,18 @@ def find_launcher() -> str:
     return launcher
 
 
+def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """A launcher in a session of its own, which it shares with all that it starts."""
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
 class _Session:
     """The ranks of one epoch. `known` are the last records that were passed on."""
 
@@ -81,14 +93,7 @@ class _Session:
         rank = [sys.executable, "-m", processes.REAPER, "mpi4py", "-m", *job.command]
         command = [find_launcher(), "-n", str(ranks), *rank]
         with held_back():
-            self.launcher = subprocess.Popen(
-                command,
-                env={**os.environ, **permissions(), **job.environment, **variables},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            self.launcher = _start(command, {**os.environ, **permissions(), **job.environment, **variables})
         self.pids: dict[int, int] = {}
         self.ended: dict[int, Record] = {}
         self._parents: dict[int, int] = {}
