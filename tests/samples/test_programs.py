@@ -31,6 +31,7 @@ TESTS = {
     "convnet": 1,
     "digits": 1,
     "helpers": 1,
+    "images": 0,
     "kmeans": 1,
     "linear_regression": 1,
     "lstm": 0,
