@@ -132,18 +132,22 @@ def test_a_reader_that_goes_away_is_no_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "code"),
+    ("line", "code", "unbuffered"),
     [
-        ("dfc ops >&-", 0),
-        ("dfc check missing.dfg 2>&-", 2),
-        ("dfc check - <&-", 0),
-        ("dfc check - >&- 2>&- </dev/null", 0),
-        ("dfc ops >/dev/full", 6),
-        ("dfc ops >/dev/full 2>&1", 6),
-        ("dfc check missing.dfg 2>/dev/full", 2),
+        ("dfc explain E0304 >&-", 0, ""),
+        ("dfc explain E0304 >&-", 0, "1"),
+        ("dfc explain E9999 2>&-", 2, ""),
+        ("dfc check - <&-", 0, "1"),
+        ("dfc check - >&- 2>&- </dev/null", 0, ""),
+        ("dfc ops >/dev/full", 6, ""),  # more than a buffer takes
+        ("dfc explain E0304 >/dev/full", 6, ""),
+        ("dfc explain E0304 >/dev/full", 6, "1"),
+        ("dfc explain E0304 >/dev/full 2>&1", 6, ""),
+        ("dfc explain E0304 >/dev/full 2>&1", 6, "1"),
+        ("dfc explain E9999 2>/dev/full", 2, ""),
+        ("dfc explain E9999 2>/dev/full", 2, "1"),
     ],
 )
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_streams_that_are_closed_or_full_do_no_harm(line: str, code: int, unbuffered: str, tmp_path: Path) -> None:
     """With buffers and without: what is left in one is written once more when Python ends."""
     variables = environment(PYTHONUNBUFFERED=unbuffered)
