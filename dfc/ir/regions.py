@@ -35,14 +35,11 @@ class Window:
     values: tuple[Value, ...] = ()
     emitted: tuple[Value, ...] = ()
     tokens: tuple[Value, ...] = ()
+    all: tuple[Value, ...] = ()
 
     @property
     def tensors(self) -> tuple[Value, ...]:
         return (*self.values, *self.emitted)
-
-    @property
-    def all(self) -> tuple[Value, ...]:
-        return (*self.values, *self.emitted, *self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +183,7 @@ def _window(values: Sequence[Value], carried: int | None = None) -> Window:
     """The parts of a list; what stands between `carried` values and the tokens is emitted."""
     tokens = next((position for position, value in enumerate(values) if value.is_token), len(values))
     first = tokens if carried is None else carried
-    return Window(tuple(values[:first]), tuple(values[first:tokens]), tuple(values[tokens:]))
+    return Window(tuple(values[:first]), tuple(values[first:tokens]), tuple(values[tokens:]), tuple(values))
 
 
 def flows(parts: RegionView) -> tuple[Flow, ...]:

@@ -22,7 +22,7 @@ from dfc.ir.regions import Flow, RegionView, controls, flows, view
 from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
-from dfc.transforms.scalar.dead_results import around, eliminate_dead_results, is_idle, without_idle_tokens
+from dfc.transforms.scalar.dead_results import around, eliminate_dead_results, idle_results, without_idle_tokens
 
 NAME = "dce"
 
@@ -103,5 +103,6 @@ class _EliminateDeadResults(Pass):
             return around(site)
         if not node.regions:
             return None
-        keep = [v in self._used and not is_idle(site, i) for i, v in enumerate(node.results)]
+        results = zip(node.results, idle_results(site), strict=True)
+        keep = [v in self._used and not idle for v, idle in results]
         return None if all(keep) else eliminate_dead_results(site, keep)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfc.ir.graph import Block, Value
-from dfc.ir.regions import flows, keep_results, view
+from dfc.ir.regions import Flow, flows, keep_results, view
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 
 
@@ -31,7 +31,7 @@ class _DropIdle(Pass):
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if not site.regions:
             return None
-        keep = [not is_idle(site, index) for index in range(len(site.node.results))]
+        keep = [not idle for idle in idle_results(site)]
         return None if all(keep) else eliminate_dead_results(site, keep)
 
 
@@ -53,10 +53,14 @@ def around(site: RewriteSite) -> Sequence[Value]:
     return [next(tokens) if v.is_token else v for v in site.node.results]
 
 
-def is_idle(site: RewriteSite, index: int) -> bool:
-    """Whether a token result is the token the node received, because no region does anything with it."""
-    if not site.regions or not site.node.results[index].is_token:
+def idle_results(site: RewriteSite) -> list[bool]:
+    """Of each result of a node with regions whether it is the token that the node received, because no region does
+    anything with it."""
+    return [_is_idle(flow) for flow in flows(view(site.node, site.operands, site.regions))]
+
+
+def _is_idle(flow: Flow) -> bool:
+    if not flow.result.is_token:
         return False
-    flow = flows(view(site.node, site.operands, site.regions))[index]
     after = (*flow.outputs, *((flow.tested,) if flow.tested is not None else ()))
     return set(after) <= set(flow.parameters)

@@ -34,7 +34,7 @@ from dfc.ops.effects.effects import block_effects, effect, is_host_call
 from dfc.ops.record import Effect
 from dfc.ops.sizes.checks import size_asserts
 from dfc.transforms.scalar.dce import Marker
-from dfc.transforms.scalar.dead_results import around, eliminate_dead_results, is_idle, without_idle_tokens
+from dfc.transforms.scalar.dead_results import around, eliminate_dead_results, idle_results, without_idle_tokens
 
 NAME = "cut"
 Named = Sequence[tuple[str, Value]]
@@ -175,7 +175,8 @@ class _EliminateDeadResults(Pass):
             return None
         if node.op == "if":
             site.regions = tuple(self._ended(site, region) for region in site.regions)
-        keep = [(is_kept[i] or v.is_token) and not is_idle(site, i) for i, v in enumerate(node.results)]
+        results = zip(node.results, is_kept, idle_results(site), strict=True)
+        keep = [(is_needed or v.is_token) and not idle for v, is_needed, idle in results]
         return None if all(keep) and site.regions == node.regions else eliminate_dead_results(site, keep)
 
     def _ended(self, site: RewriteSite, region: Block) -> Block:

@@ -156,8 +156,7 @@ def conditions_need_nothing(patch: Patch) -> None:
 
 
 def effects_in_a_branch_are_idle(patch: Patch) -> None:
-    patch.setattr(thin, "is_idle", lambda site, index: site.node.results[index].is_token)
-    patch.setattr(dce, "is_idle", lambda site, index: site.node.results[index].is_token)
+    patch.setattr(thin, "_is_idle", lambda flow: flow.result.is_token)
 
 
 @pytest.mark.parametrize(
