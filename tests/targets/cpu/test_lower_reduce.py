@@ -139,6 +139,12 @@ def test_softmax_of_rows_and_columns_on_one_and_two_threads() -> None:
             assert outs[0].tobytes() == outs[1].tobytes()
 
 
+def test_only_rows_of_long_arithmetic_ask_for_the_next_one() -> None:
+    asks = "call void @llvm.prefetch"
+    assert asks in Runner([softmax(True)]).listing
+    assert asks not in Runner([softmax(False), reduction("add", F32, 1)]).listing
+
+
 def whole(combines: tuple[str, ...], dtype: DType, rank: int, result: DType | None = None) -> LoopKernel:
     """Folds over every axis, then stores each result."""
     k = KernelMaker(rank)

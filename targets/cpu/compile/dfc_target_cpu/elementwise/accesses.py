@@ -4,7 +4,7 @@ Assumes that computed indices were checked and that a mask, where there is one, 
 lanes that are off, or outside the bounds of a masked access, touch no memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 
 from dfc.deferred.dataclasses import dataclass
@@ -72,17 +72,20 @@ class Point:
         return self.indices.get(axis, i64(0))
 
 
-_PREFETCH_BYTES = 1024
+PrefetchDistance = Callable[[Access], Value | None]
+"""By how many bytes what an access reads is asked for ahead of its loads, if it is."""
+
+STREAM_PREFETCH = i64(1024)
 """Bytes by which a stream of whole vectors is asked for ahead of its loads. Processors see streams coming, but only
 inside of a page, and long arithmetic leaves them few loads to see."""
 
 
 class MemoryCode:
-    """Emits the accesses of one stage; with `prefetches` those of a single pass over memory, in its order."""
+    """Emits the accesses of one stage."""
 
-    def __init__(self, site: EmissionSite, *, prefetches: bool = False) -> None:
+    def __init__(self, site: EmissionSite, prefetch_distance: PrefetchDistance = lambda _: None) -> None:
         self.site = site
-        self.prefetches = prefetches
+        self.prefetch_distance = prefetch_distance
         self.f = site.f
         self.dims = site.dims
 
@@ -229,8 +232,9 @@ class MemoryCode:
         if offsets is None and point.vector != NONE and access.coefficients[point.vector].constant == 0:
             offsets = constant(vector_type(point.lanes, "i64"), 0)
         if offsets is None:
-            if self.prefetches and mask is None:
-                f.prefetch(f.gep("i8", base, i64(_PREFETCH_BYTES)))
+            distance = self.prefetch_distance(access) if mask is None else None
+            if distance is not None:
+                f.prefetch(f.gep("i8", base, distance))
             return f.load(kind, base) if mask is None else f.masked_load(kind, base, mask, zero(kind))
         if mask is point.mask and mask is not None:
             # no branches: lanes that are off read what the first one reads

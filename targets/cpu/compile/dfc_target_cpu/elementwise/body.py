@@ -10,7 +10,7 @@ from dfc.kernels.access import NONE, Access, Lookup, StageAccess
 from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Load, Number, Philox, Reduced, Size
 from dfc.kernels.errors import CodeGenerationError
 from dfc.kernels.levels import items_by_level, varying
-from dfc_target_cpu.elementwise.accesses import EmissionSite, MemoryCode, Point
+from dfc_target_cpu.elementwise.accesses import EmissionSite, MemoryCode, Point, PrefetchDistance
 from dfc_target_cpu.elementwise.types import is_signed, number_literal
 from dfc_target_cpu.entries.faults import report_if
 from dfc_target_cpu.llvm.text import Value
@@ -32,12 +32,12 @@ class BodyCode(MemoryCode):
         outer_varies: bool,
         written: frozenset[int],
         in_order: bool = False,
-        prefetches: bool = False,
+        prefetch_distance: PrefetchDistance = lambda _: None,
     ) -> None:
         """`order`: all axes around the body, outer first; the first `outer_levels` are common to all stages, and
         results of earlier stages and loads of what the kernel itself writes are not known before them. With `in_order`
         such loads are made at each point."""
-        super().__init__(site, prefetches=prefetches)
+        super().__init__(site, prefetch_distance)
         self.body = body
         self.access = access
         self.levels = {axis: level + 1 for level, axis in enumerate(order)}

@@ -105,6 +105,12 @@ class LoopPlan:
         extent = self.extents[self.vector].constant
         return not self.is_gathered and (extent is None or extent > _LONG_MAP)
 
+    def asks_for_rows(self, number: int) -> bool:
+        """Whether a stage has so much to do with a row that the next one can be brought meanwhile."""
+        stage = self.stages[number].order
+        cost = point_cost(stage.stage.body)
+        return number > 0 and bool(self.outer) and bool(stage.axes) and self.vector == NONE and cost >= _COSTLY_COST
+
     def short_rows(self) -> list[tuple[int, "LoopPlan"]]:
         """The same for rows that the run finds to be short, which have code of their own: up to how long, and the plan.
         They are one vector; or one block, unless a point is too much work to stand there often."""

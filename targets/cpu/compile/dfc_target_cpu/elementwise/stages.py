@@ -5,8 +5,8 @@ point, and within a stage the order of `dfc.kernels.reduction_order`.
 """
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.kernels.access import NONE, written_operands
-from dfc_target_cpu.elementwise.accesses import EmissionSite, Point
+from dfc.kernels.access import NONE, Access, written_operands
+from dfc_target_cpu.elementwise.accesses import STREAM_PREFETCH, EmissionSite, Point, PrefetchDistance
 from dfc_target_cpu.elementwise.body import BodyCode
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, StagePlan
 from dfc_target_cpu.elementwise.loops import nested, odometer, tail_masks, vector_loop
@@ -14,6 +14,9 @@ from dfc_target_cpu.elementwise.reductions import TypedReduction
 from dfc_target_cpu.elementwise.scans import RowScan
 from dfc_target_cpu.llvm.text import FunctionText, Value
 from dfc_target_cpu.llvm.values import i64, literal_int
+
+_NEAR_ROWS = 2
+"""Length of rows, in nearest caches, up to which the next one is asked for."""
 
 
 class Accumulators:
@@ -210,11 +213,31 @@ class LoopCode:
             outer_varies=not by_rows and self.plan.vector != NONE,
             written=written if len(self.plan.stages) > 1 or self.plan.kernel.ordered else frozenset(),
             in_order=self.plan.kernel.ordered,
-            prefetches=self.plan.is_long_map,
+            prefetch_distance=self._prefetch_distance(number),
         )
         extents = [self.site.dims.value(extent) for extent in plan.order.extents]
         masks = self._masks(plan, extents) if by_rows else []
         return StageCode(self.site, plan, number, body, self.outer_levels, extents, by_rows, masks)
+
+    def _prefetch_distance(self, number: int) -> PrefetchDistance:
+        """What a stage asks for ahead. Long arithmetic leaves time to bring the row behind this one, which no processor
+        sees coming where rows are pages. What is much longer than the nearest cache is gone again before it is used."""
+        if self.plan.is_long_map:
+            return lambda _: STREAM_PREFETCH
+        if not self.plan.asks_for_rows(number):
+            return lambda _: None
+        f, dims, first = self.site.f, self.site.dims, self.plan.stages[0].order.access
+        again = {one.operand for one in first.loads.values()}
+
+        def distance(access: Access) -> Value | None:
+            if access.operand not in again:
+                return None
+            element = self.site.operands[access.operand].dtype.size
+            size = dims.value(access.coefficients[self.plan.outer[-1]] * element)
+            return f.select(f.icmp("ule", size, i64(_NEAR_ROWS * self.site.machine.l1_bytes)), size, i64(0))
+
+        by_operand = {one.operand: distance(one) for one in self.plan.stages[number].order.access.loads.values()}
+        return lambda access: by_operand[access.operand]
 
     def _masks(self, plan: StagePlan, extents: list[Value]) -> list[Value]:
         """Computed before all loops, where the run alone knows them. Stages of one shape share them."""
