@@ -1,12 +1,10 @@
-"""Run by `test_toy` where the package of the op is installed: what becomes of `sum_squares`, which has its own rules.
+"""Called where the package of the op is installed (`toy_process`): what becomes of `sum_squares`, which has own rules.
 
-Each function raises if something is not so. They run in a process of their own, because ops register for good; it says
-what is wrong with each, as JSON.
+Each function raises if something is not so.
 """
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -50,7 +48,7 @@ entry train[B](ids: i32[B], y: f32[B, 3], rate: f32) -> (loss: f32, size: f32) w
 }
 """
 REPLICATED = """
-job worker tasks {tasks}
+job worker tasks 3
 place "**" on worker
 replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 6
 """
@@ -95,8 +93,13 @@ def replicated() -> None:
     graph, _ = in_blocks(TRAINING, "train", blocks=6)
     loops = [node for node in graph.entries["train"].block.nodes if node.op == "for"]
     assert any(inner.op == "sum_squares" for loop in loops for inner in walk.nodes(loop.regions[0]))
-    ranks = [on_cluster(cluster_bundle(TRAINING, REPLICATED.format(tasks=n)), n, trained) for n in (1, 2, 3)]
+    ranks = [on_ranks(n) for n in (1, 2, 3)]
     assert ranks[0] == ranks[1] == ranks[2]
+
+
+def on_ranks(count: int) -> object:
+    """What `trained` gives on so many."""
+    return on_cluster(cluster_bundle(TRAINING, REPLICATED), count, trained, jobs={"worker": count})
 
 
 JUDGED = """dfg 1
@@ -126,9 +129,8 @@ def sharded() -> None:
     """The owners add up what they have; whole rows of the table travel nowhere."""
     owners = spread(TRAINING, SHARDED)["ps"].entries["train"]
     assert [node.op for node in walk.nodes(owners.block)].count("sum_squares") == 1
-    data = cluster_bundle(TRAINING, SHARDED)
-    whole = on_cluster(cluster_bundle(TRAINING, REPLICATED.format(tasks=1)), 1, trained)
-    found = on_cluster(data, 3, trained)
+    whole = on_ranks(1)
+    found = on_cluster(cluster_bundle(TRAINING, SHARDED), 3, trained)
     for one, other in zip(whole, found, strict=True):
         np.testing.assert_allclose(np.frombuffer(one, np.float32), np.frombuffer(other, np.float32), rtol=1e-5)
 
@@ -197,7 +199,7 @@ def fault_of(claim: Callable[[], None]) -> str:
     return ""
 
 
-if __name__ == "__main__":
+def faults() -> dict[str, str]:
+    """What is wrong with each claim."""
     with quick_code():
-        faults = {each.__name__: fault_of(each) for each in (replicated, judged, sharded, sparse, placed, scanned)}
-    print(json.dumps(faults))
+        return {each.__name__: fault_of(each) for each in (replicated, judged, sharded, sparse, placed, scanned)}
