@@ -23,7 +23,7 @@ def in_child(work: Callable[[], object]) -> int:
         return os.waitpid(child, 0)[1]
     status = 1
     try:
-        faulthandler.enable()
+        faulthandler.enable(2)  # the stream of that name may be one of pytest, without a descriptor
         work()
         status = 0
     except BaseException:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dfc.diagnostics.source import SourceFile
 from dfc.driver import api
+from tests.support.command_line import Command, Outcome, command
 from tests.support.documents import CodeBlock, code_blocks
 from tests.support.snippets import endings
 
@@ -118,16 +118,21 @@ def test_the_python_programs_end_as_the_page_says(code: str, python_endings: dic
 
 
 @pytest.mark.parametrize("code", IN_SHELL)
-def test_the_commands_end_as_the_page_says(code: str, tmp_path: Path) -> None:
-    outcomes = {heading: _shell(block.text, tmp_path) for heading, block in programs(code).items()}
-    failed, fixed = outcomes["Fails"], outcomes["Fixed"]
-    assert failed.returncode == 2
-    assert set(CODE.findall(failed.stderr)) == {code}
-    assert (fixed.returncode, fixed.stderr) == (0, "")
+def test_the_commands_end_as_the_page_says(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dfc = command(monkeypatch, capsys)
+    failed, fixed = (_typed(programs(code)[heading].text, dfc) for heading in ("Fails", "Fixed"))
+    assert failed.code == 2
+    assert set(CODE.findall(failed.err)) == {code}
+    assert (fixed.code, fixed.err) == (0, "")
 
 
-def _shell(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    command = ["sh", "-e", "-c", text]
-    environment = {**os.environ, "PATH": here}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+def _typed(text: str, dfc: Command) -> Outcome:
+    """How the last line ends, a command of dfc; those before it are for a shell."""
+    *before, last = text.splitlines()
+    subprocess.run(["sh", "-e", "-c", "\n".join(before)], check=True, timeout=60)
+    name, *words = shlex.split(last)
+    assert name == "dfc"
+    return dfc(*words)
