@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import cast
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.shard.mistakes import ELSEWHERE
@@ -32,7 +31,7 @@ from dfc.ops.attributes import (
     SliceAttributes,
 )
 from dfc.ops.rules.lookup import is_elementwise, picked_axis, rules_of, use_of
-from dfc.ops.rules.sharding import COMMON, Cutting, Partial, Split, State
+from dfc.ops.rules.sharding import COMMON, Partial, Split, State
 from dfc.ops.rules.use import NeededWhole, Use, one
 
 
@@ -222,7 +221,7 @@ def _use(node: Node, states: Sequence[State], division: Division) -> Use:
         and state.axis in attributes.axes
     ):
         return one(states, Partial(combine))
-    use = use_of(node, states, cast(Cutting, division))
+    use = use_of(node, states, division)
     for state in (*use.required, *use.results):
         if isinstance(state, Split) and state.outer not in (None, ONE):
             number = next(i for i, s in enumerate(states) if isinstance(s, Split))

@@ -35,7 +35,7 @@ class Division:
         return TaskSite(self.job)
 
     def can_split(self, size: Dim) -> bool:
-        """Whether an axis of this size is one of rows. For the rules of `replicate`, which ask nothing else."""
+        """Whether an axis of this size is one of rows."""
         return size == dim(self.rows)
 
 

@@ -14,17 +14,17 @@ from dfc.ops.rules.costs import free
 from dfc.ops.rules.degrees import ANY, FLAT, MaybeDegree, Sizes, fixed, more
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import DEFAULTS
-from dfc.ops.rules.sharding import COMMON, ZEROS, Cutting, Split, State
+from dfc.ops.rules.sharding import COMMON, ZEROS, Partitioning, Split, State
 from dfc.ops.rules.use import POINTWISE, Use, one
 
 
-def _constant(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _constant(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     del states, cutting
     assert isinstance(node.attributes, ConstantAttributes)
     return one((), ZEROS if is_zero(node.attributes.value) else COMMON)
 
 
-def _iota(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _iota(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     can_split = cutting.can_split(node.result.tensor.shape[0])
     return one(states, Split(0) if can_split else COMMON)
 

@@ -18,12 +18,12 @@ from dfc.ops.rules.filling import Filling
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.row_sparsity import Known, Sparse, padded, scattered
-from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Cutting, Partial, Split, State
+from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Partial, Partitioning, Split, State
 from dfc.ops.rules.signs import of_some
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, linear_in_first, merged, one, refuse_parts
 
 
-def _slice(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _slice(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     del cutting
     how = node.attributes
     assert isinstance(how, SliceAttributes)
@@ -35,7 +35,7 @@ def _slice(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     return one(states, state)
 
 
-def _pad(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _pad(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     del cutting
     how = node.attributes
     assert isinstance(how, PadAttributes)
@@ -53,7 +53,7 @@ def _pad(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     return one((state, COMMON), state)
 
 
-def _gather(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _gather(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     """`ids` that are cut pick pieces of a common table; common ones pick along the other axes of a piece."""
     del cutting
     assert isinstance(node.attributes, AxisAttributes)
@@ -71,7 +71,7 @@ def _gather(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     return one((x, COMMON), x if x.axis < axis else x.at(x.axis + node.operands[1].tensor.rank - 1))
 
 
-def _scatter_add(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _scatter_add(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     """Where the rows and their indices are split, each block makes a part of the sum."""
     assert isinstance(node.attributes, ScatterAttributes)
     axis, (ids, rows) = node.attributes.axis, states

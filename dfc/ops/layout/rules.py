@@ -17,13 +17,13 @@ from dfc.ops.rules.degrees import as_all, as_first
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.row_sparsity import NOTHING, Known, Sparse, transposed
-from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Cutting, Partial, Split, State, quotient
+from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Partial, Partitioning, Split, State, quotient
 from dfc.ops.rules.signs import of_all
 from dfc.ops.rules.statistics import kept
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, linear_in_first, merged, one
 
 
-def _reshape(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _reshape(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     (state,) = states
     if not isinstance(state, Split):
         return one(states, state)
@@ -34,7 +34,7 @@ def _reshape(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     return one(states, split)
 
 
-def _reshaped(state: Split, before: Sequence[Dim], after: Sequence[Dim], cutting: Cutting) -> Split | None:
+def _reshaped(state: Split, before: Sequence[Dim], after: Sequence[Dim], cutting: Partitioning) -> Split | None:
     """Where the cut is after a reshape: its runs of elements must be runs along one axis again."""
     size, below = before[state.axis], product(before[state.axis + 1 :])
     if state.outer is None:
@@ -49,7 +49,7 @@ def _reshaped(state: Split, before: Sequence[Dim], after: Sequence[Dim], cutting
     return None
 
 
-def _reshaped_freely(state: Split, before: Sequence[Dim], after: Sequence[Dim], cutting: Cutting) -> Split | None:
+def _reshaped_freely(state: Split, before: Sequence[Dim], after: Sequence[Dim], cutting: Partitioning) -> Split | None:
     """All elements along the axis are equal, so any of the axes it becomes can be the one that is cut."""
     above, below = product(before[: state.axis]), product(before[state.axis + 1 :])
     for axis, new in enumerate(after):
@@ -62,7 +62,7 @@ def _reshaped_freely(state: Split, before: Sequence[Dim], after: Sequence[Dim], 
     return None
 
 
-def _transpose(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _transpose(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     del cutting
     assert isinstance(node.attributes, PermutationAttributes)
     (state,) = states
@@ -71,7 +71,7 @@ def _transpose(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     return one(states, state)
 
 
-def _broadcast(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _broadcast(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     """A common value that is repeated along an axis that can be cut is a piece at once."""
     (state,), before, after = states, node.operands[0].tensor.shape, node.result.tensor.shape
     if isinstance(state, Partial):
@@ -86,7 +86,7 @@ def _broadcast(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     return one(states, state)
 
 
-def _reverse(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _reverse(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     del cutting
     assert isinstance(node.attributes, AxesAttributes)
     (state,) = states
@@ -95,7 +95,7 @@ def _reverse(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     return one(states, state)
 
 
-def _concat(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _concat(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     del cutting
     assert isinstance(node.attributes, AxisAttributes)
     if all(isinstance(state, Common) for state in states):

@@ -11,11 +11,11 @@ from dfc.ops.rules.costs import Cost, SizeOf, elements, product
 from dfc.ops.rules.degrees import MaybeDegree, Sizes, more, times
 from dfc.ops.rules.filling import ADDED
 from dfc.ops.rules.op_rules import DEFAULTS, OpRules
-from dfc.ops.rules.sharding import COMMON, SUM, Common, Cutting, Partial, Split, State
+from dfc.ops.rules.sharding import COMMON, SUM, Common, Partial, Partitioning, Split, State
 from dfc.ops.rules.use import NeededWhole, Use, one
 
 
-def _matmul(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _matmul(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     """Rows that are cut give rows; what is cut along the inner axis gives parts of the sums."""
     left, right = states
     if isinstance(left, Common) and isinstance(right, Common):

@@ -10,11 +10,11 @@ from dfc.ops.attributes import WindowAttributes
 from dfc.ops.rules.degrees import MaybeDegree, Sizes
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import DEFAULTS
-from dfc.ops.rules.sharding import Cutting, Split, State
+from dfc.ops.rules.sharding import Partitioning, Split, State
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, one
 
 
-def _windows(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _windows(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     del cutting
     assert isinstance(node.attributes, WindowAttributes)
     (state,) = states

@@ -14,7 +14,7 @@ from dfc.ops.rules.degrees import ANY, FLAT, MaybeDegree, Sizes, as_all_evenly, 
 from dfc.ops.rules.filling import ADDED, COPIES, MULTIPLIED, Filling
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.row_sparsity import Sparse, whole_sum
-from dfc.ops.rules.sharding import COMMON, SUM, Common, Cutting, Partial, Split, State
+from dfc.ops.rules.sharding import COMMON, SUM, Common, Partial, Partitioning, Split, State
 from dfc.ops.rules.statistics import summed
 from dfc.ops.rules.use import NeededWhole, ShardingRule, Use, one, refuse_parts
 
@@ -23,7 +23,7 @@ def reduced(how: str = "", *, is_linear: bool = False, total: str = "") -> Shard
     """Over the axis that is cut each block makes a part, and all of them together make the result in this way (`how`:
     sum, max, min, and, or; none if they do not). `total`: see `Use`."""
 
-    def rule(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+    def rule(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
         del cutting
         where = node.attributes
         assert isinstance(where, ReduceAttributes)
@@ -44,7 +44,7 @@ def reduced(how: str = "", *, is_linear: bool = False, total: str = "") -> Shard
     return rule
 
 
-def _position(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def _position(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     del cutting
     assert isinstance(node.attributes, ArgAttributes)
     (state,), axis = states, node.attributes.axis
@@ -57,7 +57,7 @@ def _position(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
 def _running(*, is_linear: bool) -> ShardingRule:
     """A scan along an axis that is split goes through all blocks."""
 
-    def rule(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+    def rule(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
         del cutting
         assert isinstance(node.attributes, AxisAttributes)
         (state,) = states

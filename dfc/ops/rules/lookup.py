@@ -11,7 +11,7 @@ from dfc.ops.record import Elementwise
 from dfc.ops.rules.costs import Cost, SizeOf, memory
 from dfc.ops.rules.degrees import Degree, MaybeDegree, Sizes, pointwise, unknown
 from dfc.ops.rules.op_rules import OpRules
-from dfc.ops.rules.sharding import Cutting, State
+from dfc.ops.rules.sharding import Partitioning, State
 from dfc.ops.rules.use import POINTWISE, Use, needs_whole
 
 
@@ -24,7 +24,7 @@ def is_elementwise(node: Node | None) -> bool:
     return node is not None and isinstance(registry.record(node.op).lowering, Elementwise)
 
 
-def use_of(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def use_of(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     """What a node wants of operands in these states, and gives; raises `NeededWhole`."""
     rule = rules_of(node).sharding or (POINTWISE if is_elementwise(node) else needs_whole)
     return rule(node, states, cutting)

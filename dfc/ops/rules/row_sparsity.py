@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim, product
@@ -34,7 +35,7 @@ MANY = 1 << 15
 FEW = 16
 """Elements of the tensor for each row number, if it is known how many there are."""
 
-Known = Sequence["Sparse | None"]
+Known: TypeAlias = "Sequence[Sparse | None]"
 """What is known of operands; None for one that is dense."""
 RowRule = Callable[[Builder, Node, Known], "Sparse | None"]
 """What is known of the result of a node; None if it is dense, as far as the op itself says."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
@@ -55,6 +55,14 @@ def quotient(a: Dim, b: Dim) -> Dim | None:
     """`a / b` if it is a size whatever the symbols are (none of them 0); else None."""
     result = ONE if a == b else a // b
     return result if result * b == a else None
+
+
+class Partitioning(Protocol):
+    """What the rules ask of how axes are cut: a batch into blocks (`Cutting`), or state by rows over tasks."""
+
+    def can_split(self, size: Dim) -> bool:
+        """Whether an axis of this size can be the one that is cut."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE
 from dfc.ir.graph import Node
-from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Cutting, Partial, Split, State
+from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Partial, Partitioning, Split, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class NeededWhole(Exception):
         self.reason = reason
 
 
-ShardingRule = Callable[[Node, Sequence[State], Cutting], Use]
+ShardingRule = Callable[[Node, Sequence[State], Partitioning], Use]
 OfParts = Callable[[Node, Sequence[State]], "Sequence[State] | None"]
 """For an element-wise op some of whose operands are parts of sums, and the others common: as what it wants each of them
 so that the result is a part of a sum, too; None if it is none."""
@@ -51,7 +51,7 @@ so that the result is a part of a sum, too; None if it is none."""
 ALONG = "it works along the axis that is cut"
 
 
-def needs_whole(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+def needs_whole(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
     """The safe default: everything whole."""
     del cutting
     return whole(node, states, f"`{node.op}` looks at all of it")
@@ -94,7 +94,7 @@ def linear_in_first(node: Node, states: Sequence[State]) -> Use | None:
 def pointwise(of_parts: OfParts | None = None, *, keeps_zeros: bool = False) -> ShardingRule:
     """Element by element: pieces along one axis give a piece along it. `keeps_zeros`: of zeros it makes zeros."""
 
-    def rule(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
+    def rule(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
         if any(isinstance(state, Partial) for state in states):
             return _of_parts(node, states, of_parts)
         shifts = [node.result.tensor.rank - value.tensor.rank for value in node.operands]
@@ -107,7 +107,7 @@ def pointwise(of_parts: OfParts | None = None, *, keeps_zeros: bool = False) -> 
     return rule
 
 
-def _of_pieces(node: Node, states: Sequence[State], shifts: Sequence[int], piece: Split, cutting: Cutting) -> Use:
+def _of_pieces(node: Node, states: Sequence[State], shifts: Sequence[int], piece: Split, cutting: Partitioning) -> Use:
     """What is common and has the axis of the pieces is cut along it, too."""
     required: list[State] = []
     for state, value, shift in zip(states, node.operands, shifts, strict=True):
