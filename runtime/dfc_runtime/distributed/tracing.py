@@ -28,7 +28,11 @@ ROUND_TRIPS = 64
 
 def answer_ready(rank: Rank, *, is_traced: bool) -> None:
     """What every rank answers to the first question of a rank 0 that traces."""
-    rank.commands[READY] = lambda _, _arrays: ({"traced": is_traced}, [])
+
+    def answer(_data: Data, _arrays: list[Array]) -> Answer:
+        return {"traced": is_traced}, []
+
+    rank.commands[READY] = answer
 
 
 class Tracer:
@@ -134,18 +138,9 @@ def _error(data: Data) -> int:
 
 def record_waits(recorder: Recorder, waiting: Waiting) -> None:
     """Waits of a rank are events from now on, if they are in vain at first."""
-    plain, clock = waiting.wait, time.perf_counter_ns
 
-    def wait(condition: Callable[[], bool], awaited: Callable[[], Awaited], *, forever: bool = False) -> None:
-        if condition():
-            waiting.looked()
-            return
-        begin = clock()
-        try:
-            plain(condition, awaited, forever=forever)
-        finally:
-            end, what = clock(), awaited()
-            whom = f" from {waiting.name(what.rank)}" if what.rank >= 0 else ""
-            recorder.add(Label("wait", f"{what.what}{whom}"), begin, end)
+    def record(begin: int, awaited: Awaited) -> None:
+        whom = f" from {waiting.name(awaited.rank)}" if awaited.rank >= 0 else ""
+        recorder.add(Label("wait", f"{awaited.what}{whom}"), begin, time.perf_counter_ns())
 
-    waiting.wait = wait
+    waiting.on_wait = record

@@ -94,6 +94,7 @@ class Waiting:
         self.on_signal: Callable[[Data], None] | None = None
         self.on_look: Callable[[], None] | None = None
         self.on_silent: Callable[[int], str] = lambda _: ""
+        self.on_wait: Callable[[int, Awaited], None] | None = None
         self.on_stop: Callable[[int, int], None] | None = None
         self.stopped_by: Callable[[], int] = lambda: 0
         self._is_stop_reported = False
@@ -110,8 +111,13 @@ class Waiting:
         """Returns when the condition holds."""
         if condition():
             self._busy_since = time.monotonic()
-        else:
+            return
+        begin = time.perf_counter_ns()
+        try:
             self._wait(condition, awaited, forever=forever)
+        finally:
+            if self.on_wait is not None:
+                self.on_wait(begin, awaited())
 
     def _wait(self, condition: Callable[[], bool], awaited: Callable[[], Awaited], *, forever: bool) -> None:
         """For what does not hold yet. Others that want this processor come first: they may be who is awaited."""
