@@ -114,7 +114,7 @@ def copy_step(machine: Machine) -> int:
 
 
 class Loops:
-    """The loops, compiled for a machine."""
+    """The loops, compiled for a machine: their code lives as long as this."""
 
     def __init__(self, machine: Machine) -> None:
         llvm.initialize_native_target()
@@ -134,9 +134,7 @@ class Loops:
         self.copies = [self._function(name, pointer, pointer, whole) for name in ("copy", "stream")]
 
     def _function(self, name: str, *arguments: Any) -> Callable[..., None]:
-        function = ctypes.CFUNCTYPE(None, *arguments)(self._engine.get_function_address(name))
-        function.engine = self._engine  # pyright: ignore[reportAttributeAccessIssue]  # owns the code
-        return function
+        return ctypes.CFUNCTYPE(None, *arguments)(self._engine.get_function_address(name))
 
 
 class Limits:

@@ -39,7 +39,8 @@ def test_both_copies_copy() -> None:
     count = 3 * copy_step(machine)
     source, target = aligned(4 * count).view(np.float32), aligned(4 * count).view(np.float32)
     source[:] = np.arange(count)
-    for copy in Loops(machine).copies:
+    loops = Loops(machine)
+    for copy in loops.copies:
         target[:] = -1
         copy(target.ctypes.data, source.ctypes.data, count)
         assert np.array_equal(target, source)

@@ -5,7 +5,7 @@ block names, no fast-math flag anywhere, and multiply-add contraction only where
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from dfc_target_cpu.llvm.memory import MemoryInstructions
 from dfc_target_cpu.llvm.values import (
@@ -31,7 +31,10 @@ class Parameter(NamedTuple):
     attributes: str = ""
 
 
-def _binary(opcode: str) -> Callable[[MemoryInstructions, Value, Value], Value]:
+_Method = Callable[[MemoryInstructions, Value, Value], Value]
+
+
+def _binary(opcode: str) -> _Method:
     """The instruction of two operands of one type, which is that of the result."""
 
     def instruction(f: MemoryInstructions, a: Value, b: Value) -> Value:
@@ -93,20 +96,20 @@ class FunctionText(MemoryInstructions):
         number = {"add": left + right, "sub": left - right, "mul": left * right}[opcode]
         return Value("i64", str(number))
 
-    sdiv = _binary("sdiv")
-    udiv = _binary("udiv")
-    srem = _binary("srem")
-    urem = _binary("urem")
-    bit_and = _binary("and")
-    bit_or = _binary("or")
-    bit_xor = _binary("xor")
-    shl = _binary("shl")
-    lshr = _binary("lshr")
-    ashr = _binary("ashr")
-    fadd = _binary("fadd")
-    fsub = _binary("fsub")
-    fmul = _binary("fmul")
-    fdiv = _binary("fdiv")
+    sdiv: ClassVar[_Method] = _binary("sdiv")
+    udiv: ClassVar[_Method] = _binary("udiv")
+    srem: ClassVar[_Method] = _binary("srem")
+    urem: ClassVar[_Method] = _binary("urem")
+    bit_and: ClassVar[_Method] = _binary("and")
+    bit_or: ClassVar[_Method] = _binary("or")
+    bit_xor: ClassVar[_Method] = _binary("xor")
+    shl: ClassVar[_Method] = _binary("shl")
+    lshr: ClassVar[_Method] = _binary("lshr")
+    ashr: ClassVar[_Method] = _binary("ashr")
+    fadd: ClassVar[_Method] = _binary("fadd")
+    fsub: ClassVar[_Method] = _binary("fsub")
+    fmul: ClassVar[_Method] = _binary("fmul")
+    fdiv: ClassVar[_Method] = _binary("fdiv")
 
     def fneg(self, a: Value) -> Value:
         return self.assign(a.type, f"fneg {a.type} {a.text}")
