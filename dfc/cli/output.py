@@ -49,8 +49,7 @@ def escaping() -> Generator[None]:
 
 def _escaping(stream: TextIO | None) -> TextIO:
     """One that was closed before the start is None, and stays so."""
-    kept = stream is None or isinstance(stream, Escaping)
-    return cast("TextIO", stream if kept else Escaping(cast("TextIO", stream)))
+    return cast("TextIO", stream if stream is None or isinstance(stream, Escaping) else Escaping(stream))
 
 
 def spelled(text: str, stream: TextIO) -> str:

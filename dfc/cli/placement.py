@@ -37,7 +37,7 @@ def _named(row: DeviceRow) -> str:
 
 def _rows(report: Report, rows: Sequence[Row], *, of_state: bool) -> list[str]:
     shown = [_state_cells(report, row) if of_state else _node_cells(report, row) for row in rows]
-    times = [] if of_state else ["from", "to"]
+    times = list[str]() if of_state else ["from", "to"]
     other = "would hold" if of_state else "would end"
     return table(["name", "where", *times, "because", "line", other], shown, right=["from", "to"])
 

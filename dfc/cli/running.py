@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import field
 from types import FrameType
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import click
 import numpy as np
@@ -33,6 +33,8 @@ SAME_REQUEST = 1.0
 LOOK_EVERY_S = 0.1
 Feeds = Mapping[str, object]
 T = TypeVar("T")
+_Handler: TypeAlias = Callable[[int, FrameType | None], Any] | signal.Handlers | int | None
+"""What Python does at a signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ class Stopper:
         self.patience: Patience | None = None
         self._at = 0.0
         self._on_stop = on_stop
-        self._before: dict[int, object] = {}
+        self._before: dict[int, _Handler] = {}
 
     def __enter__(self) -> Stopper:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -135,7 +137,7 @@ class Stopper:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # pyright: ignore[reportArgumentType]  # what `signal` itself returned
+            signal.signal(number, handler)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         is_left = self._on_stop is None or self._on_stop(number)

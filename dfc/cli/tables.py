@@ -18,10 +18,11 @@ def seconds(number: float) -> str:
 
 def size(number: int) -> str:
     """A number of bytes for people."""
+    shown: float = number
     for unit in ("B", "KB", "MB", "GB"):
-        if number < KILO or unit == "GB":
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= KILO  # pyright: ignore[reportAssignmentType]  # a shown size need not be whole
+        if shown < KILO or unit == "GB":
+            return f"{shown:.0f} {unit}" if unit == "B" else f"{shown:.1f} {unit}"
+        shown /= KILO
     raise AssertionError("the last unit takes everything")
 
 

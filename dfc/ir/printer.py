@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from typing import TypeAlias
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir import walk
@@ -352,7 +353,7 @@ class _Printer:
         return f"{name}{_generics(dims)}({', '.join(known.values())})"
 
 
-_Steps = Iterator["_Steps"]
+_Steps: TypeAlias = "Iterator[_Steps]"
 
 
 def _with_open_sizes(type_: Type, sizes: frozenset[Symbol]) -> str:

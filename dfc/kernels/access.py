@@ -81,7 +81,7 @@ def strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
 
 def linear_access(
     operands: Sequence[Operand], axes: int, operand: int, index: Sequence[Index], load: Load | None = None
-):
+) -> Access:
     """The access of one load (with its mask) or store."""
     shape = operands[operand].shape
     coefficients, offset = [ZERO] * axes, ZERO
@@ -117,7 +117,9 @@ class StageAccess:
         yield from self.stores
 
 
-def stage_access(operands: Sequence[Operand], axes: int, body: Sequence[Instruction], stores: Sequence[Store]):
+def stage_access(
+    operands: Sequence[Operand], axes: int, body: Sequence[Instruction], stores: Sequence[Store]
+) -> StageAccess:
     loads = {
         number: linear_access(operands, axes, one.operation.operand, one.operation.index, one.operation)
         for number, one in enumerate(body)

@@ -288,8 +288,8 @@ def _compare(body: dict[str, Any], declaration: Declaration) -> None:
     body.setdefault("__eq__", __eq__)
 
 
-def _above(cls: type, instance: object) -> Any:
-    return cast("Any", super(cls, instance))
+def _above(cls: type[object], instance: object) -> Any:
+    return cast("Any", super)(cls, instance)
 
 
 def _freeze(cls: Any, fields: Mapping[str, Field]) -> None:

@@ -196,7 +196,7 @@ class OnHost:
     """What drivers inherit whose programs run on the processor, on the arrays of the host themselves."""
 
     has_devices = False
-    memory = None
+    memory: DeviceMemory | None = None
 
     @classmethod
     def bits(cls, _device: int) -> frozenset[str]:

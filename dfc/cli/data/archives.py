@@ -14,6 +14,7 @@ from dfc_runtime.errors import RecordError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.source import FileSource
 from dfc_runtime.records.archives import members_of, split_name
+from dfc_runtime.records.example import Values
 
 LABEL = "cls"
 MOST_DIGITS = 20
@@ -32,11 +33,12 @@ def from_samples(paths: Sequence[str]) -> Examples:
 
 def _examples(source: FileSource) -> Iterator[Example]:
     damages: list[RecordError] = []
-    last, example, names = "", dict[str, object](), set[str]()
+    last, names = "", set[str]()
+    example: dict[str, Values | bytes] = {}
     for member in members_of(source, damages):
         name, ending = split_name(member.name)
         if example and name != last:
-            yield example  # pyright: ignore[reportReturnType]  # arrays of i64 and bytes
+            yield example
             example = {}
         if name != last and name in names:
             text = f"files of {shown(name)} stand apart in it: write it with tar --sort=name"
@@ -52,7 +54,7 @@ def _examples(source: FileSource) -> Iterator[Example]:
     if damages:
         raise damages[0]
     if example:
-        yield example  # pyright: ignore[reportReturnType]  # as above
+        yield example
 
 
 def _label(path: str, name: str, data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

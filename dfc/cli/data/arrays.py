@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
@@ -50,7 +50,6 @@ def from_arrays(paths: Sequence[str]) -> Examples:
 
 
 def _archive(path: str, keys: Sequence[str]) -> Mapping[str, Array]:
-    key = ""
     try:
         with Archive(path) as archive:
             arrays: dict[str, Array] = {}
@@ -58,10 +57,17 @@ def _archive(path: str, keys: Sequence[str]) -> Mapping[str, Array]:
             for key in keys or held:
                 if key not in held:
                     raise unusable(path, f"it has no array {key!r}; it holds {listed(held) or 'nothing'}")
-                arrays[key] = archive.read(key)
+                arrays[key] = _member(archive, path, key)
             return arrays
     except (ValueError, OSError, OverflowError) as problem:
-        raise unusable(path, f"{key!r}: {_reason(problem)}" if key else _reason(problem)) from None
+        raise unusable(path, _reason(problem)) from None
+
+
+def _member(archive: Archive, path: str, key: str) -> Array:
+    try:
+        return archive.read(key)
+    except (ValueError, OSError, OverflowError) as problem:
+        raise unusable(path, f"{key!r}: {_reason(problem)}") from None
 
 
 def _examples(arrays: Mapping[str, tuple[str, Array]]) -> Examples:
@@ -105,7 +111,7 @@ def _row(row: Array) -> Values | bytes:
         return [str(text).encode("utf-8", "surrogateescape") for text in row.reshape(-1).tolist()]
     if row.dtype == np.uint8:
         return row.tobytes()
-    return row.reshape(-1)  # pyright: ignore[reportReturnType]  # f32 or i64, as `_column` has seen to
+    return cast("Values", row.reshape(-1))  # f32 or i64, as `_column` has seen to
 
 
 def _reason(problem: Exception) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dfc.cli.data.examples import Example, Examples, unusable
-from dfc_runtime.records.example import Kind
+from dfc_runtime.records.example import Kind, Values
 
 _WHOLE = re.compile(r"\s*[+-]?\d{1,19}\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|nan)\s*", re.ASCII | re.IGNORECASE)
@@ -49,7 +49,7 @@ def _kind(cell: str) -> int:
 
 
 def _example(names: Sequence[str], kinds: Sequence[int], row: Sequence[str]) -> Example:
-    example: dict[str, np.ndarray[tuple[int], np.dtype[np.generic]] | list[bytes]] = {}
+    example: dict[str, Values] = {}
     for name, kind, cell in zip(names, kinds, row, strict=True):
         if not cell.strip():
             example[name] = []
@@ -60,7 +60,7 @@ def _example(names: Sequence[str], kinds: Sequence[int], row: Sequence[str]) -> 
                 example[name] = np.array([float(cell)]).astype(np.float32)
         else:
             example[name] = [cell.encode()]
-    return example  # pyright: ignore[reportReturnType]
+    return example
 
 
 def _head(path: str) -> list[str]:

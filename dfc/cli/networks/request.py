@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from dfc.cli.networks import batches
+from dfc.cli.networks.batches import Batch
 from dfc.cli.networks.jobs import Jobs
 from dfc.cli.networks.variables import deployment
 from dfc.cli.networks.zoo import NETWORKS, program_of
@@ -75,7 +76,7 @@ class Request:
         if self.data_dir is not None:
             batches.files_in(self.data_dir)
 
-    def batches(self, rank: int) -> Iterator[batches.Batch]:
+    def batches(self, rank: int) -> Iterator[Batch]:
         """For the rank that feeds: a batch of all devices, or the rank's own."""
         size = self.batch if self.is_apart else self.batch * self.jobs.devices
         first = rank * self.batch

@@ -198,7 +198,8 @@ class _Making:
         settings.finish()
         if settings.find("format") is None:
             title = "it is not said to which format"
-            helps = [] if statement.settings else [settings.added('format = "bf16"')]  # another one is a misspelling
+            misspelt = bool(statement.settings)
+            helps = list[Help]() if misspelt else [settings.added('format = "bf16"')]
             self.problems.append(error("E0181", title, statement.span, helps=helps))
         self.check_job(source)
         self.check_job(destination)

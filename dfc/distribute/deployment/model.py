@@ -52,7 +52,7 @@ class Constraint:
     span: Span
 
     def __str__(self) -> str:
-        words = [] if self.job is None else [self.job]
+        words = list[str]() if self.job is None else [self.job]
         words += [] if self.task is None else [f"task {self.task}"]
         if self.device is not None:
             words.append(f"any {self.device}" if self.number is None else f"{self.device} {self.number}")

@@ -125,7 +125,7 @@ class _Reader:
             self.has_edition = True
             self.problems.append(edition_missing(self.source, tokens))
         # A statement alone is no file: it is read behind an edition, which is dropped again.
-        before = [] if is_edition and not self.has_edition else _edition_tokens()
+        before = list[Token]() if is_edition and not self.has_edition else _edition_tokens()
         self.has_edition = True
         try:
             value = self.language.read([*before, *tokens], self.builder)

@@ -129,7 +129,7 @@ def _special(
         return "settings stand behind `with`", [editing(f"write `with {bad.value} = ...`", [inserted])]
     if "INT" in expected and "FLOAT" not in expected and bad.type == "FLOAT":
         whole, _, fraction = bad.value.partition(".")
-        helps = [] if fraction.strip("0_") else [replacing(f"write `{whole}`", span, whole)]
+        helps = list[Help]() if fraction.strip("0_") else [replacing(f"write `{whole}`", span, whole)]
         return f"`{bad.value}` is no whole number", helps
     return None
 

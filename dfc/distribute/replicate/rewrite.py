@@ -279,7 +279,7 @@ class _Straight:
         while pending:
             value = pending[-1]
             stack = self._work.stacked.get(value)
-            below = [] if stack is not None or value.node is None else self._locals(value.node)
+            below = list[Value]() if stack is not None or value.node is None else self._locals(value.node)
             missing = [v for v in below if v not in own]
             if value not in own and missing:
                 pending.extend(missing)

@@ -329,23 +329,24 @@ def _append_op(context: Context, record: OpRecord, operands: list[Value], attrib
     """One node; what it does to resources follows from the order of lines."""
     spans = OperationSpans(f"graph.{record.name}", span, [span] * len(operands))
     types: Sequence[Type]
+    resources: Sequence[str]
     match attributes:
         case ResourceAttributes(resource):
             types, resources, verb = [_resource(context, resource, span).type], [resource], ""
         case DrawAttributes(resource):
             types, resources, verb = [attributes.type], [resource], "draws from"
         case AssignAttributes(resource):
-            types, resources, verb = [], [resource], "writes"
+            types, resources, verb = (), [resource], "writes"
         case HostAttributes(names):
-            types, resources = [], sorted(names)
+            types, resources = (), sorted(names)
             verb = "restores" if record.name == "checkpoint_restore" else "saves"
         case AssertAttributes():
-            types, resources, verb = [], [ASSERT_RESOURCE], ""
+            types, resources, verb = (), [ASSERT_RESOURCE], ""
         case QueueAttributes(resource) | TakeAttributes(resource):
             types = operate(context, spans, lambda _: record.infer([v.tensor for v in operands], attributes))
             resources, verb = [resource], "reads" if record.name == SIZE else "uses"
         case MutexAttributes(resource, guarded):
-            types, resources, verb = [], sorted((resource, *guarded)), ""
+            types, resources, verb = (), sorted((resource, *guarded)), ""
         case _ if isinstance(record.lowering, HostCall):
             types = operate(context, spans, lambda _: record.infer([v.tensor for v in operands], attributes))
             resources, verb = [record.lowering.resource], ""

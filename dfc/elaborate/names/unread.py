@@ -169,7 +169,7 @@ class Walk:
             self.read(carry.value)
             carried[carry.name.text] = Bound(carry.name.span, "loop variable")
         head = loop.head
-        names = {} if isinstance(head, tree.WhileHead) else self.bindings(head.bindings)
+        names = Names() if isinstance(head, tree.WhileHead) else self.bindings(head.bindings)
         self.scopes.append(carried)
         if isinstance(head, tree.WhileHead):
             self.read(head.condition)

@@ -222,7 +222,7 @@ def check_fits(value: int | float, dtype: Element, span: Span) -> None:
         title = f"`{text}` is a number, and a bool is needed"
         known = value in (0, 1)
         raise mistake("E0302", title, span, helps=(replacing(f"write `{written}`", span, written),) if known else ())
-    if isinstance(value, float) and not dtype.is_float:
+    if not isinstance(value, int) and not dtype.is_float:
         helps: list[Help] = []
         if value.is_integer():
             helps.append(replacing(f"write `{int(value)}`", span, str(int(value))))

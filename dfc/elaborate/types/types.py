@@ -253,10 +253,10 @@ def size_of(context: Context, entity: Entity, span: Span) -> Dim:
     match entity:
         case Size(size):
             result = context.facts.canonical(size)
-        case Constant(bool() | float() | str()):
+        case Constant(int(value)) if not isinstance(value, bool):
+            result = dim(value)
+        case Constant():
             raise mistake("E0309", "a dimension is a whole number", span)
-        case Constant(value):
-            result = dim(int(value))
         case Unknown():
             raise Abandoned
         case Opaque():
@@ -292,7 +292,7 @@ def undeclared_dimension(context: Context, name: str, span: Span) -> Exception:
         words = f"write `{frame.kind} {frame.name}[{listed}]{tail}`"
         helps = [inserting.generic(words, name, frame.name, frame.span)]
     else:
-        notes, helps = [], [f"write `const {name} = ...` above it"]
+        notes, helps = list[str](), [f"write `const {name} = ...` above it"]
     if near:
         helps = [replacing(f"change `{name}` to `{near}`", span, near)]
     label = did_you_mean(near) or "first use"

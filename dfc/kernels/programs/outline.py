@@ -8,6 +8,7 @@ depends on the steps alone.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.program import (
@@ -89,13 +90,22 @@ def _groups(steps: Sequence[AnyStep]) -> list[list[AnyStep]]:
 
 def _outline_inside(step: AnyStep) -> AnyStep:
     if isinstance(step, If):
-        return replace(step, then=outline(step.then), otherwise=outline(step.otherwise))
+        return replace(step, then=_inside(step.then), otherwise=_inside(step.otherwise))
     if isinstance(step, While):
-        return replace(step, condition=outline(step.condition), body=outline(step.body))
+        return replace(step, condition=_inside(step.condition), body=_inside(step.body))
     if isinstance(step, Parallel):
-        branches = tuple((Outlined(outline(branch), in_branch=True),) for branch in step.branches)
-        return replace(step, branches=branches)
-    return replace(step, body=outline(step.body)) if isinstance(step, For | Locked) else step
+        branches = [Outlined(outline(branch), in_branch=True) for branch in step.branches]
+        return replace(step, branches=tuple(_held(one) for one in branches))
+    return replace(step, body=_inside(step.body)) if isinstance(step, For | Locked) else step
+
+
+def _inside(steps: Sequence[Step]) -> tuple[Step, ...]:
+    return _held(*outline(steps))
+
+
+def _held(*steps: AnyStep) -> tuple[Step, ...]:
+    """As steps declare what they hold: whoever looks for functions among these takes them for `AnyStep` again."""
+    return cast("tuple[Step, ...]", steps)
 
 
 def _weight(step: AnyStep) -> int:

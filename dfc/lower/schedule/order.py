@@ -124,7 +124,8 @@ def _dependences(launches: Sequence[UnallocatedLaunch]) -> list[set[int]]:
         before.update(reader for storage in written for reader in readers.get(storage, ()))
         for storage in storages:
             if storage in written:
-                writer[storage], readers[storage] = number, []
+                writer[storage] = number
+                readers[storage] = []
             else:
                 readers.setdefault(storage, []).append(number)
         after.append(before - {number})

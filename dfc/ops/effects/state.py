@@ -6,6 +6,7 @@ Here a token stands for its resource: `infer` gets and returns the resource's ty
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -63,10 +64,11 @@ def region_shape(
     """The shape a value is broadcast to: that of the selected part."""
     if not index:
         return variable.shape
-    shape: Shape = ()
-    for selector in index:
-        shape += (selector.size,) if isinstance(selector, RangeSelector) else operands[selector.operand].shape
-    return shape
+    sizes = (
+        (selector.size,) if isinstance(selector, RangeSelector) else operands[selector.operand].shape
+        for selector in index
+    )
+    return tuple(chain.from_iterable(sizes))
 
 
 def _infer_assign(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:

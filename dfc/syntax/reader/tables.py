@@ -87,7 +87,7 @@ def _referring(value: Json, references: dict[int, int]) -> Json:
         if "@" in entries:
             return {"@": references[entries["@"]]}
         return {key: _referring(each, references) for key, each in entries.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_referring(each, references) for each in cast(list[Json], value)]
     return value
 

@@ -49,6 +49,8 @@ class DeviceFeed:
 
 def is_on_device(value: object) -> bool:
     """Whether this is an array in the memory of a device."""
+    if isinstance(value, np.ndarray):
+        return False
     if isinstance(value, DeviceArray) or hasattr(value, "__cuda_array_interface__"):
         return True
     if not hasattr(value, "__dlpack_device__"):
@@ -62,9 +64,7 @@ def is_on_device(value: object) -> bool:
 
 def on_host(value: object, memory: DeviceMemory | None) -> object:
     """A copy of an array that lies on the device; anything else as it is."""
-    if memory is None or isinstance(value, np.ndarray) or not is_on_device(value):
-        return cast("object", value)
-    return imported(value, memory).to_host()
+    return value if memory is None or not is_on_device(value) else imported(value, memory).to_host()
 
 
 def imported(value: object, memory: DeviceMemory) -> DeviceFeed:

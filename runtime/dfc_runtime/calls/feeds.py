@@ -132,6 +132,7 @@ def _is_masked(value: object) -> bool:
 
 
 def _described(value: object) -> str:
+    kind = type(value).__name__
     if isinstance(value, np.ndarray) and not _is_masked(cast("Array", value)):
         value_array = cast("Array", value)
         shape = f"of shape {value_array.shape}" if value_array.ndim else "of rank 0"
@@ -142,7 +143,6 @@ def _described(value: object) -> str:
     if isinstance(value, np.generic):
         number = cast("np.generic", value)
         return f"{number.dtype.name} {number}"
-    kind = type(cast("object", value)).__name__
     return f"{'an' if kind[:1] in 'aeiouAEIO' else 'a'} {kind}"
 
 
@@ -150,7 +150,7 @@ def _array_hint(parameter: Parameter, value: object) -> str:
     dtype_name = f"np.{numpy_name(parameter.dtype)}"
     if _is_masked(value):
         return f"a mask would be lost: {parameter.name}.filled(...) says what stands in its place"
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return f"perhaps np.asarray({parameter.name}, {dtype_name})"
     return "an array is wanted: anything with the buffer protocol, __array_interface__ or __dlpack__"
 

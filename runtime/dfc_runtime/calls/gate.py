@@ -28,7 +28,7 @@ class Mode(Protocol):
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
-    ) -> object: ...
+    ) -> None: ...
 
 
 class Door:
@@ -79,7 +79,8 @@ class _Shared:
 
     def forget_threads(self) -> bool:
         busy = self.is_closed or bool(self._inside)
-        self._inside, self._left, self.is_closed = [], threading.Event(), False
+        self._inside = []
+        self._left, self.is_closed = threading.Event(), False
         return busy
 
     def __enter__(self) -> None:

@@ -208,7 +208,7 @@ def _check_state(parts: Sequence[StateEntry], whole: Mapping[str, StateEntry]) -
 def fetched_names(fetch: object) -> list[str]:
     """What is asked for: a name, or a list of them."""
     fetches = [fetch] if isinstance(fetch, str) else fetch
-    if isinstance(fetches, list | tuple):
+    if isinstance(fetches, (list, tuple)):
         names = cast("Sequence[object]", fetches)
         if names and all(isinstance(name, str) for name in names):
             return [str(name) for name in names]

@@ -87,7 +87,7 @@ def _patterns(sources: object) -> dict[str, str]:
         raise FeedError(f"data = {sources!r} is no mapping\n  {helps}", code="E0901")
     patterns: dict[str, str] = {}
     for name, pattern in cast("Mapping[object, object]", sources).items():
-        if not isinstance(name, str) or not isinstance(pattern, str | bytes | os.PathLike):
+        if not isinstance(name, str) or not isinstance(pattern, (str, bytes, os.PathLike)):
             raise FeedError(f"data = {{{name!r}: {pattern!r}}} names no files\n  {helps}", code="E0901")
         patterns[name] = os.fsdecode(cast("str | bytes | os.PathLike[str]", pattern))
     return patterns

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,8 @@ def _views(layout: QueueLayout, memory: Array) -> list[Array]:
 
 def _clear_behind(rows: Array, lengths: Array) -> None:
     """What lies behind the length of a row was of elements before."""
-    is_behind = cast("NDArray[np.bool_]", np.arange(rows.shape[1])[None, :] >= lengths.astype(np.int64)[:, None])
+    width: int = rows.shape[1]
+    is_behind = np.arange(width)[None, :] >= lengths.astype(np.int64)[:, None]
     rows[is_behind] = 0
 
 

@@ -117,7 +117,7 @@ def _has(chosen: Mapping[str, Saved], queue: str) -> bool:
 def _patterns(only: object) -> Sequence[str] | None:
     if only is None or isinstance(only, str):
         return None if only is None else [only]
-    if isinstance(only, list | tuple):
+    if isinstance(only, (list, tuple)):
         patterns = cast("Sequence[object]", only)
         if all(isinstance(each, str) for each in patterns):
             return [str(each) for each in patterns]

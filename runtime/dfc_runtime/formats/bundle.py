@@ -78,7 +78,7 @@ def opened(source: str | os.PathLike[str] | bytes | Source) -> Generator[OpenBun
     file: Source
     if isinstance(source, bytes | bytearray | memoryview):
         file = MemorySource(source)
-    elif isinstance(source, str | os.PathLike):
+    elif isinstance(source, (str, os.PathLike)):
         file = FileSource(source)
     else:
         require_kind(source, Source, "a bundle is a path, or bytes")

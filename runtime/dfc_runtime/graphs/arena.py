@@ -92,7 +92,8 @@ class Memory:
             self._device.free(address)
         for address in self._exchanges.values():
             self._device.free_pinned(address)
-        self._fixed, self._exchanges = [], {}
+        self._fixed.clear()
+        self._exchanges.clear()
 
 
 class Scratch:

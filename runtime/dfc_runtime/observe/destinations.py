@@ -18,7 +18,7 @@ def opened(destination: Destination | None) -> Sink:
     files for TensorBoard, nothing means that the latest events are kept in memory."""
     if destination is None:
         return Recent()
-    if not isinstance(destination, str | os.PathLike):
+    if not isinstance(destination, (str, os.PathLike)):
         return destination
     path = Path(os.fspath(destination))
     if path.suffix == ".jsonl":

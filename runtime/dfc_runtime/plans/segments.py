@@ -121,7 +121,7 @@ class _Maker:
 
     def actions(self, parts: Sequence[Part]) -> tuple[Action, ...]:
         outer = self._parts, self._done
-        self._parts, self._done = [], []
+        self._parts, self._done = list[Part](), list[Action]()
         for part in parts:
             if is_hosted(part, conditional_nodes=self.conditional_nodes):
                 self._host(part)

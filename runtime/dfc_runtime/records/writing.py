@@ -114,7 +114,8 @@ class RecordWriter:
         self._size = 0
 
     def _publish(self) -> None:
-        files, self._files = self._files, []
+        files = self._files
+        self._files = []
         try:
             for number, (file, temporary, final) in enumerate(files):
                 with _reported(self.paths[number]):
@@ -130,7 +131,8 @@ class RecordWriter:
 
     def _abandon(self) -> None:
         """Removes what was written aside."""
-        files, self._files = self._files, []
+        files = self._files
+        self._files = []
         for file, temporary, _ in files:
             with contextlib.suppress(OSError):
                 self._disk.close(file)

@@ -148,7 +148,8 @@ class Crew:
             yield
         finally:
             with self._lock:
-                late, self._late, self.is_held = self._late, [], False
+                late, self.is_held = self._late, False
+                self._late = []
             for entry, arena in late:
                 self.start(entry, arena)
 
@@ -161,7 +162,8 @@ class Crew:
     def resume(self, running: Running) -> None:
         """Has the copies of a runner go on that were held; nothing of them is under way."""
         with self._lock:
-            pairs, running.parked = running.parked, []
+            pairs = running.parked
+            running.parked = []
             running.native.release()
             running.threads = [thread for thread in running.threads if thread.is_alive()]
             if self.is_stopping or running.outcomes:
@@ -287,7 +289,9 @@ class Crew:
 
     def reset(self) -> None:
         """As at first. All copies have ended, and nobody uses a queue."""
-        self.running, self.failures, self.is_stopping = {}, {}, False
+        self.running = {}
+        self.failures = {}
+        self.is_stopping = False
 
     def stop_runners(self) -> None:
         """Has all copies end; queues stay as they are, and calls that wait for them go on waiting."""

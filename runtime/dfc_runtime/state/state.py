@@ -75,7 +75,8 @@ class Background:
 
     def __init__(self) -> None:
         self.memory: Array = aligned((LOCK_BYTES,), np.dtype(np.uint8))
-        self._lock = self._unlock = _ignore
+        self._lock: Callable[[int], None] = _ignore
+        self._unlock: Callable[[int], None] = _ignore
 
     def attach(self, lock: Callable[[int], None], unlock: Callable[[int], None]) -> None:
         """From now on native code that runs in the background may hold it; these take it and give it back."""

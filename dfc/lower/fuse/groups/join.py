@@ -179,7 +179,8 @@ class _Joiner:
         """The highest rank among what an item reads, as far as it is known, without the result of another one."""
         roots = (self.collected.roots.get(value) for value, _ in each.leaves)
         return max(
-            (self.rank_of.get(root, BEFORE_ALL) for root in roots if root not in (None, item)), default=BEFORE_ALL
+            (self.rank_of.get(root, BEFORE_ALL) for root in roots if root is not None and root != item),
+            default=BEFORE_ALL,
         )
 
     def _same_broadcast(self, each: Analysed, bound: int) -> Joining | None:

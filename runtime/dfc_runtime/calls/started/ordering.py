@@ -114,7 +114,8 @@ class Order(Generic[T]):
                 shared.access = access
             shared.last.add(call)
             earlier |= shared.before
-        self._uses[call], self._missing[call], self._behind[call] = uses, len(earlier), []
+        self._uses[call], self._missing[call] = uses, len(earlier)
+        self._behind[call] = []
         for each in earlier:
             self._behind[each].append(call)
         return not earlier

@@ -81,7 +81,7 @@ class ClusterParts:
         self._closing: list[Callable[[], None]] = []
         rank.commands[ADD] = self._add
         rank.commands[VARIANT] = self._variant
-        rank.commands[WAIT] = lambda _, _arrays: ({}, [])
+        rank.commands[WAIT] = _no_answer
 
     def run(self, end: Client | Follower, fetch: object, feed: object) -> object:
         """The values of `fetch`, as on one rank. Ranks that call along say the same names; what rank 0 feeds counts."""
@@ -185,7 +185,9 @@ class ClusterParts:
             data["manifest"] = bundle.header.metadata["manifest"]
             for role in (None, *topology.cluster.roles):
                 ranks = [task.rank for task in topology.by_rank if task.role is role]
-                program = [] if role is None else [("u8", np.frombuffer(bundle.read(ROLE + role.name), np.uint8))]
+                program: list[tuple[str, Array]] = []
+                if role is not None:
+                    program.append(("u8", np.frombuffer(bundle.read(ROLE + role.name), np.uint8)))
                 if ranks:
                     client.command(data, program, ranks)
 
@@ -264,6 +266,10 @@ class _Asked:
     alone: bool
     label: str
     called: str = ""
+
+
+def _no_answer(_data: Data, _arrays: list[Array]) -> Answer:
+    return {}, []
 
 
 def _wrapper(make: type[Results] | None, picks: Sequence[int]) -> Callable[[Sequence[object]], object]:

@@ -111,7 +111,8 @@ class FirstFew:
         self._in_time.append(task)
         if len(self._in_time) < self._count:
             return Turn()
-        in_time, self._in_time = sorted(self._in_time), []
+        in_time = sorted(self._in_time)
+        self._in_time = []
         self.staleness[0] += len(in_time)
         self.version += 1
         return Turn(in_time, self._go_on(in_time))

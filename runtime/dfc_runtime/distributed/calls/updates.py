@@ -180,7 +180,8 @@ class OwnerPart(Part):
     def run(self, feeds: Sequence[object], sizes: Mapping[str, int]) -> list[object]:
         """Updates state by the steps of the call."""
         turns, order, log = self._turns(), self._order, self.updates
-        log.order, self._order = [], None
+        log.order = []
+        self._order = None
         in_time: dict[int, list[object]] = {}
         while not turns.is_over:
             source = None if order is None else self._ranks[order[len(log.order)]]

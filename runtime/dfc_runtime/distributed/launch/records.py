@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, BinaryIO
 
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.launch.post import Line
@@ -253,7 +253,7 @@ class _Watch:
 
     def __init__(self, folder: Path) -> None:
         try:
-            self._file = (folder / ALIVE).open("rb")
+            self._file: BinaryIO | None = (folder / ALIVE).open("rb")
         except OSError:
             self._file = None  # its folder is on another machine, or its ranks are watched in another way
 

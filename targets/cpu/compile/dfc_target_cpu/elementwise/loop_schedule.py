@@ -199,7 +199,9 @@ def _is_gathered(one: Access, outer: Sequence[int], vector: int) -> bool:
     return step not in (0, 1, -1) and any(one.coefficients[axis] == ONE for axis in outer)
 
 
-def _lanes(stages: Iterable[tuple[Sequence[Instruction], StageAccess]], axis: int, reduced: bool, machine: Machine):
+def _lanes(
+    stages: Iterable[tuple[Sequence[Instruction], StageAccess]], axis: int, reduced: bool, machine: Machine
+) -> int:
     """Lanes for the widest type that varies along the axis."""
     widest, gathers = 1, False
     for body, access in stages:

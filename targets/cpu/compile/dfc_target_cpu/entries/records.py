@@ -105,8 +105,8 @@ class RecordCall:
     def _string(self) -> tuple[Value, Value, Value, Value]:
         """The buffer of the string that is the input, where it begins in it, its length and its record."""
         f, (data, location) = self.f, self.pointers[:2]
-        parts = (f.load("i64", f.gep("i64", location, i64(index))) for index in range(3))
-        return data, *parts  # pyright: ignore[reportReturnType]  # which are three
+        begin, length, number = (f.load("i64", f.gep("i64", location, i64(index))) for index in range(3))
+        return data, begin, length, number
 
     def _parse(self) -> Value:
         if dict(self.site.attributes).get("format") == PACKED:

@@ -191,7 +191,7 @@ class StepCode:
             self._leave_if(is_vain(f, self._record))
 
     def _outlined(self, step: Outlined) -> None:
-        record = [] if self._record is None else [self._record]
+        record = list[Value]() if self._record is None else [self._record]
         failed = self.f.call(step.function, "i64", [self.context, self.slots, *record])
         self._leave_if(self.f.icmp("ne", failed, i64(0)))
 

@@ -57,7 +57,7 @@ def lines_kernel(module: ModuleText, shape: GemmShape, rows: int, vectors: int) 
 class _Kernel:
     """One micro-kernel under construction."""
 
-    parameters = KERNEL_PARAMETERS
+    parameters: Sequence[Parameter] = KERNEL_PARAMETERS
 
     def __init__(self, module: ModuleText, name: str, shape: GemmShape, rows: int, vectors: int) -> None:
         self.f = module.function(name, "void", self.parameters, attributes="nounwind noinline")

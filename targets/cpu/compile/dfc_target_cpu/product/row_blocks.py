@@ -138,7 +138,7 @@ class _Part(FrameFunction):
     ) -> None:
         super().__init__(lowering, kernel, f"rows_{number}", PART)
         self.whole, self.steps = kernel, steps
-        self.band = None
+        self.band: BandCode | None = None
         if band is not None:
             self.dims = DimCode(self.f, self._size, measured=frozenset([band.stop]))
             self.band = BandCode(self.f, self.dims, band)

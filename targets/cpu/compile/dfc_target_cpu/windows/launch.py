@@ -15,7 +15,7 @@ from dfc.ir.dims import Dim, product
 from dfc.kernels.access import NONE
 from dfc.kernels.contractions import Product
 from dfc.kernels.direct.blocking import Forward, Summing
-from dfc.kernels.direct.geometry import windows
+from dfc.kernels.direct.geometry import Windows, windows
 from dfc.kernels.winograd.tiling import LEAST_TILES, Winograd
 from dfc_target_cpu.entries.context_code import asked_to_leave, load_field
 from dfc_target_cpu.entries.frames import PART, FrameFunction, Lowering
@@ -91,7 +91,7 @@ class _Part(FrameFunction):
         loops()
         return self.finish()
 
-    def _seen(self):
+    def _seen(self) -> Windows:
         seen = windows(self.p.kernel)
         assert seen is not None
         return seen

@@ -38,7 +38,7 @@ def ptx_module(texts: Sequence[KernelText], architecture: str) -> str:
     fragments = _FRAGMENTS.get([key_of(text) for text in texts], architecture, user_cache(), _compiler())
     named = zip(texts, fragments, strict=True)
     parts = [re.sub(rf"\b{KERNEL}(?=\b|_)", text.name, part) for text, part in named]
-    header = "".join(_HEADER.findall(parts[0]))
+    header = "".join(match[0] for match in _HEADER.finditer(parts[0]))
     return header + "\n" + "\n".join(_HEADER.sub("", part).strip("\n") + "\n" for part in parts)
 
 

@@ -53,10 +53,10 @@ def _log(library: Any, linker: int) -> str:
 def renamed(ptx: str) -> str:
     """The entry as `kernel`, all else by its place; without comments and what numba keeps for exceptions."""
     ptx = _NOISE.sub("", ptx)
-    entries = _ENTRY.findall(ptx)
+    entries = [match[1] for match in _ENTRY.finditer(ptx)]
     if len(entries) != 1:
         raise CodeGenerationError(f"a kernel has {len(entries)} entries: {entries}")
-    known = {entries[0]: KERNEL}
+    known: dict[str, str] = {entries[0]: KERNEL}
     for match in _DEFINITION.finditer(ptx):
         known.setdefault(match[1], f"{KERNEL}_{len(known)}")
     longest_first = "|".join(re.escape(name) for name in sorted(known, key=len, reverse=True))
