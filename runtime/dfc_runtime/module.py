@@ -236,7 +236,7 @@ def methods(
 
 def parts_of(module: Module) -> PartialEntries:
     """The parts of its entries; no method, which an entry could hide."""
-    return module._parts  # pyright: ignore[reportPrivateUsage]  # which it is a part of
+    return module._parts  # type: ignore[protected-access]  # which it is a part of
 
 
 def _documented(function: T, entry: Entry) -> T:

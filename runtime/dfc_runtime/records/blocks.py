@@ -33,22 +33,25 @@ class BlockHeader(ctypes.Structure):
     )
 
 
+_ROW = (
+    ("position", ctypes.c_int64),
+    ("following", ctypes.c_int64),
+    ("address", ctypes.c_void_p),
+    ("length", ctypes.c_int64),
+    ("number", ctypes.c_int64),
+    ("descriptor", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+)
+
+
 class Row(ctypes.Structure):
     """One record. `address` is that of its bytes, with its frame around them; without one (0) the frame is at `offset`
     of the file `descriptor`, of which there is none below 0."""
 
-    _fields_ = (
-        ("position", ctypes.c_int64),
-        ("following", ctypes.c_int64),
-        ("address", ctypes.c_void_p),
-        ("length", ctypes.c_int64),
-        ("number", ctypes.c_int64),
-        ("descriptor", ctypes.c_int64),
-        ("offset", ctypes.c_int64),
-    )
+    _fields_ = _ROW
 
 
-COLUMNS = tuple(name for name, *_ in Row._fields_)
+COLUMNS = tuple(name for name, _ in _ROW)
 
 
 class RecordBlock:

@@ -318,7 +318,7 @@ class ClusterModule:
 
 def cluster_parts_of(module: ClusterModule) -> ClusterParts:
     """The parts of its entries; no method, which an entry could hide."""
-    return module._parts  # pyright: ignore[reportPrivateUsage]  # which it is a part of
+    return module._parts  # type: ignore[protected-access]  # which it is a part of
 
 
 _OWN = frozenset(
