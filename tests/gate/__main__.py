@@ -18,6 +18,7 @@ from pathlib import Path
 ELSEWHERE = {
     "exhaustive_math": ("tests.targets.cpu.exhaustive_math",),
     "kills_of_jobs": ("tests.mpi.kills", "40"),
+    "second_type_check": ("tests.gate.second_type_check",),
 }
 """Parts that take no seed: all inputs there are, or moments that the machine chooses."""
 

@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 
 from tests.gate import __main__ as gate
-from tests.gate import sweeps
+from tests.gate import second_type_check, sweeps
 from tests.support import sweeping
 
 
@@ -29,6 +29,14 @@ def test_a_part_that_finds_something_fails_the_gate(
     assert gate.main(["whole", "--seed", "5"]) == 0
     assert gate.main(["--seed", "5"]) == 1
     assert "something was found by broken (seed 5)" in capfd.readouterr().out
+
+
+def test_a_type_checker_that_is_not_installed_fails_its_part(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(second_type_check, "CHECKER", "no_such_checker")
+    assert second_type_check.main() == 1
+    assert "no_such_checker is not installed" in capsys.readouterr().err and gate.parts()["second_type_check"]
 
 
 def test_sweeps_run_all_files_that_have_more_cases_than_a_run_of_the_tests() -> None:
