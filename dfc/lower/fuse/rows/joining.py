@@ -22,6 +22,7 @@ from dfc.kernels.row_blocks import PANEL_BYTES, overflow_bytes, padded, row_byte
 from dfc.lower.fuse.fused import FusedKernel
 from dfc.lower.fuse.items.cost import Decision, Work, assumed, moved
 from dfc.lower.fuse.rows.chains import Chain
+from dfc.lower.fuse.rows.factors import with_factors_behind
 from dfc.lower.fuse.rows.phases import Phases
 from dfc.lower.fuse.rows.runs import Run
 from dfc.lower.storage import BufferView, Storage, fresh, whole_view
@@ -111,7 +112,7 @@ def _part(
         steps.append(RowStep(with_panels(kernel, inside), slots, axis))
     first = steps[0].kernel.axes[: len(chain.rows)]
     bound = tuple(Operand(view.dtype, view.shape, access) for view, access in operands.bound.items())
-    kernel = RowBlockKernel(bound, first, tuple(steps), panels)
+    kernel = RowBlockKernel(bound, first, with_factors_behind(steps, len(bound)), panels)
     names = dict.fromkeys(name for number in members for name in run[number].names)
     reasons = dict.fromkeys(reason for number in members for reason in run[number].reasons)
     span = next((run[number].span for number in own if not run[number].span.is_nowhere), Span.nowhere())
