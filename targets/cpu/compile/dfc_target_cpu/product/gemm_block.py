@@ -5,6 +5,7 @@ Assumes rows and columns of C that are not empty and a depth of at least 1. Fact
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64
@@ -50,14 +51,22 @@ class _Block:
             beyond = f.sub(f.add(column, width), arg("columns"))
             last = f.sub(i64(shape.lanes), f.maximum(beyond, i64(0)))
             c = f.gep(shape.element, arg("c"), column)
+            reached = [panel.carry(i64(0)), panel.carry(i64(0))]
             with f.counted_loop(i64(0), tiles.count, hint="tile") as tile:
+                stretch, piece = (tile.carry(one) for one in reached)
                 row, height = tiles.tile(tile.index)
                 a, a_rs, a_cs = self._left(row, height)
                 at = f.gep(shape.element, c, f.mul(row, arg("c_rs")))
                 operands = [a, a_rs, a_cs, b, b_rs, at, arg("c_rs"), arg("k"), last, arg("accumulate")]
-                call = f.add(f.mul(panel.index, tiles.count), tile.index)
-                following = self._share_of_next(call, lambda: self._quarter_of_panel(panel.index, tile.index, a), a)
+                quarter = partial(self._quarter_of_panel, panel.index, tile.index, a)
+                following = self._share_of_next(stretch, piece, quarter, a)
                 self._dispatch(height, vectors, operands, following)
+                behind = f.add(piece, i64(1))
+                is_last = f.icmp("sge", behind, self.shares)
+                tile.next(stretch, f.select(is_last, f.add(stretch, i64(1)), stretch))
+                tile.next(piece, f.select(is_last, i64(0), behind))
+            panel.next(reached[0], tile.result(stretch))
+            panel.next(reached[1], tile.result(piece))
         f.ret()
         return f
 
@@ -68,14 +77,14 @@ class _Block:
         a = f.gep(self.shape.element, arg("a"), f.mul(row, f.select(packed, arg("k"), arg("a_rs"))))
         return a, f.select(packed, i64(1), arg("a_rs")), f.select(packed, height, arg("a_cs"))
 
-    def _share_of_next(self, call: Value, panel: Callable[[], Value], unused: Value) -> list[Value]:
+    def _share_of_next(self, stretch: Value, piece: Value, panel: Callable[[], Value], unused: Value) -> list[Value]:
         """What one kernel brings into the cache: a stretch of some lines, then the same one of others, and so on; or a
-        piece of the following panel."""
+        piece of the following panel. Both are counted from tile to tile: a division takes as long as eighty
+        multiply-adds of vectors."""
         f, arg = self.f, self.f.argument
 
         def address() -> Value:
-            start = f.mul(f.udiv(call, self.shares), self.wide)
-            line = f.mul(f.urem(call, self.shares), self.share)
+            start, line = f.mul(stretch, self.wide), f.mul(piece, self.share)
             offset = f.add(start, f.mul(line, arg("next_stride")))
             is_needed = f.icmp("slt", start, arg("next_length"))
             return f.select(is_needed, f.gep(self.shape.element, arg("next"), offset), unused)
