@@ -127,11 +127,13 @@ def _batch(case: Case, start: int, end: int, memory: int | None) -> Iterator[tup
         finally:
             os._exit(status)
     os.close(target)
-    with open(source, encoding="utf-8") as lines:
-        for line in lines:
-            number, finding = json.loads(line)
-            yield number, finding
-    os.waitpid(child, 0)
+    try:
+        with open(source, encoding="utf-8") as lines:
+            for line in lines:
+                number, finding = json.loads(line)
+                yield number, finding
+    finally:  # where no more is asked for, its next word finds nobody, and is its last
+        os.waitpid(child, 0)
 
 
 def _work(case: Case, start: int, end: int, target: int, memory: int | None) -> None:
