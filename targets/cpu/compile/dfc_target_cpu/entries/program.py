@@ -5,7 +5,7 @@ entry, and `runner_<i>_0` for those that are runners; `dfc_worker` and `dfc_stop
 queues, what closes them, stops and holds runners, and holds a lock.
 """
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import ResourceKind
@@ -69,7 +69,7 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     windows = (windows_workspace_bytes(kernel, plan, element, machine) for kernel, plan, element in planned)
     workspace = max((workspace_bytes(others, machine), *windows))
     strands = _strands(program, {*direct, *by_rows}, lowering.spill_bytes, workspace)
-    kernels = KernelTexts(lowering)
+    kernels = KernelTexts(lowering, loops)
     launchables = [kernels.lower(kernel) for kernel in program.kernels]
     resources = {name: number for number, name in enumerate(program.resources)}
     containers = containers_of(program)
@@ -134,10 +134,11 @@ def workspace_bytes(kernels: Sequence[Kernel], machine: Machine) -> int:
 
 class KernelTexts:
     """The kernels of a program, each as a module of its own: a part of that of the entries. `launches` are the texts,
-    with the name by which each is launched."""
+    with the name by which each is launched; `loops` the plans of those that are loops."""
 
-    def __init__(self, lowering: Lowering) -> None:
+    def __init__(self, lowering: Lowering, loops: Mapping[LoopKernel, LoopPlan]) -> None:
         self._lowering = lowering
+        self._loops = loops
         self.launches: dict[str, str] = {}
 
     def lower(self, kernel: Kernel) -> Launchable:
@@ -153,7 +154,7 @@ class KernelTexts:
             written = frozenset(store.operand for store in kernel.stores)
             return Launchable(self._launch(lambda part: lower_contraction(part, kernel, 0)), None, faults, written)
         written = written_operands(kernel.stages)
-        plan = plan_loops(kernel, self._lowering.machine)
+        plan = self._loops[kernel]
         if not kernel.axes:
             return Launchable("", plan, faults, written)
         lower = _lowering_of(plan)
