@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import dfc
+from dfc_driver_cpu import watching
 from dfc_runtime import Module
 from dfc_runtime.calls import interrupting
 from dfc_runtime.errors import RunError
@@ -94,6 +95,10 @@ entry goes_on(x: f64) -> f64 {
 """
 
 
+SOON = 0.08
+"""Seconds after which calls are interrupted that would never end."""
+
+
 @cache
 def bundle() -> bytes:
     return dfc.compile(text=PROGRAM).to_bytes()
@@ -108,10 +113,12 @@ def state_of(module: Module) -> dict[str, list[object]]:
 
 
 def in_main_thread(work: Callable[[Module], object]) -> None:
-    """Does it in a child with a loaded program."""
+    """Does it in a child with a loaded program, of which long calls ask more often than others whether they may go on:
+    until they do, they compute."""
     data = bundle()
 
     def guarded() -> None:
+        watching.PERIOD = SOON / 4
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.alarm(100)
         work(dfc.loads(data, summaries=lambda _: None))
@@ -135,13 +142,13 @@ def test_an_interrupted_call_leaves_state_as_before(call: str) -> None:
     def work(module: Module) -> None:
         module.goes_on(0.25)
         before = state_of(module)
-        interrupt_in(0.3)
+        interrupt_in(SOON)
         with pytest.raises(KeyboardInterrupt) as told:
             CALLS[call](module)
         assert not any("may keep" in note for note in getattr(told.value, "__notes__", []))
         assert state_of(module) == before
         assert module.goes_on(0.25) == 2 * 3000 * 0.25
-        interrupt_in(0.3)
+        interrupt_in(SOON)
         with pytest.raises(KeyboardInterrupt):  # and again
             CALLS[call](module)
         assert state_of(module) == {**before, "v": [0.5] * 3000, "n": 2}
@@ -152,7 +159,7 @@ def test_an_interrupted_call_leaves_state_as_before(call: str) -> None:
 def test_draws_go_on_as_if_the_call_had_not_been() -> None:
     def work(module: Module) -> None:
         other = dfc.loads(bundle(), summaries=lambda _: None)
-        interrupt_in(0.2)
+        interrupt_in(SOON)
         with pytest.raises(KeyboardInterrupt):
             module.draws()
         assert module.draw() == other.draw()
@@ -164,9 +171,9 @@ def test_handlers_run_while_native_code_does() -> None:
     def work(module: Module) -> None:
         heard: list[int] = []
         signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
-        for seconds in (0.1, 0.4):
+        for seconds in (SOON, 3 * SOON):
             interrupt_in(seconds, signal.SIGUSR1)
-        interrupt_in(1.0)
+        interrupt_in(5 * SOON)
         with pytest.raises(KeyboardInterrupt):
             module.spins()
         assert heard == [signal.SIGUSR1] * 2
@@ -183,7 +190,7 @@ def test_what_a_handler_raises_comes_out_of_the_call() -> None:
 
     def work(module: Module) -> None:
         signal.signal(signal.SIGTERM, stop)
-        interrupt_in(0.2, signal.SIGTERM)
+        interrupt_in(SOON, signal.SIGTERM)
         with pytest.raises(Enough):
             module.writes()
         assert module.sees() == (0, 0)
@@ -194,8 +201,8 @@ def test_what_a_handler_raises_comes_out_of_the_call() -> None:
 def test_a_handler_that_does_not_raise_lets_the_call_end() -> None:
     def work(module: Module) -> None:
         signal.signal(signal.SIGINT, lambda *_: None)
-        interrupt_in(0.05)
-        module.counts(40_000_000)
+        interrupt_in(SOON / 4)
+        module.counts(20_000_000)
         assert module.sees()[0] == 1
 
     in_main_thread(work)
@@ -203,7 +210,7 @@ def test_a_handler_that_does_not_raise_lets_the_call_end() -> None:
 
 def test_a_loop_that_writes_rows_of_a_large_variable_says_what_is_left() -> None:
     def work(module: Module) -> None:
-        interrupt_in(0.3)
+        interrupt_in(SOON)
         with pytest.raises(KeyboardInterrupt) as told:
             module.rows(3)
         assert told.value.__notes__ == ["table may keep what the call had written; other state is as before it"]
@@ -216,7 +223,7 @@ def test_a_loop_that_writes_rows_of_a_large_variable_says_what_is_left() -> None
 
 def test_what_others_may_have_seen_stays() -> None:
     def work(module: Module) -> None:
-        interrupt_in(0.3)
+        interrupt_in(SOON)
         with pytest.raises(KeyboardInterrupt) as told:
             module.waits()
         assert "shared may keep" in told.value.__notes__[0]
@@ -235,7 +242,7 @@ def test_a_failed_call_keeps_what_it_had_written() -> None:
 def test_readonly_calls_go_on_beside_an_interrupted_one() -> None:
     def work(module: Module) -> None:
         seen: list[object] = []
-        interrupt_in(0.3)
+        interrupt_in(SOON)
         with pytest.raises(KeyboardInterrupt):
             module.writes()
         reader = threading.Thread(target=lambda: seen.append(module.sees()))
@@ -258,14 +265,14 @@ def test_a_thread_can_be_asked_to_stop() -> None:
 
         caller = threading.Thread(target=call)
         caller.start()
-        time.sleep(0.1)
+        time.sleep(SOON)
         interrupting.interrupt(caller.ident or 0)
         caller.join(60)
         assert [type(each) for each in ended] == [KeyboardInterrupt]
         assert module.sees() == (0, 0)
         interrupting.interrupt(threading.get_ident())
         interrupting.withdraw(threading.get_ident())
-        module.counts(100_000)  # nothing is left of it
+        module.counts(10_000_000)  # asks, and nothing is left of it
 
     in_main_thread(work)
 
@@ -273,9 +280,9 @@ def test_a_thread_can_be_asked_to_stop() -> None:
 def test_other_threads_are_not_interrupted_by_signals() -> None:
     def work(module: Module) -> None:
         done: list[object] = []
-        caller = threading.Thread(target=lambda: done.append(module.counts(60_000_000)))
+        caller = threading.Thread(target=lambda: done.append(module.counts(20_000_000)))
         caller.start()
-        interrupt_in(0.1)
+        interrupt_in(SOON / 4)
         with pytest.raises(KeyboardInterrupt):
             while True:
                 time.sleep(0.01)
@@ -292,7 +299,7 @@ def test_no_thread_of_it_is_there_when_a_process_forks() -> None:
 
         def child() -> None:
             signal.alarm(100)
-            interrupt_in(0.3)
+            interrupt_in(SOON)
             with pytest.raises(KeyboardInterrupt):
                 module.writes()
             assert module.sees()[0] == 1
@@ -306,7 +313,7 @@ def test_no_thread_of_it_is_there_when_a_process_forks() -> None:
 def test_a_program_with_checks_of_finite_values_is_interrupted_too() -> None:
     def work(_: Module) -> None:
         module = dfc.loads(bundle(), summaries=lambda _: None, check_finite=True)
-        interrupt_in(0.3)
+        interrupt_in(SOON)
         with pytest.raises(KeyboardInterrupt):
             module.writes()
         assert module.sees() == (0, 0)
@@ -316,6 +323,6 @@ def test_a_program_with_checks_of_finite_values_is_interrupted_too() -> None:
 
 def test_signals_at_random_moments_never_leave_half_a_call() -> None:
     def work() -> None:
-        assert interruptions.run(20, 5) == 0
+        assert interruptions.run(20, 5, most=100) == 0
 
     assert in_child(work) == 0
