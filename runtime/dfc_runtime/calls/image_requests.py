@@ -10,13 +10,15 @@ from collections.abc import Callable
 
 from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.errors import RecordError
-from dfc_runtime.records.images import DamagedImage, decode
+from dfc_runtime.records.images import DamagedImage, Pixels
 
 Locate = Callable[[int], tuple[str, str, int, int]]
 """Of the record with a number: in words, its file, its number in that, and its offset."""
+Decode = Callable[[bytes, int, int], Pixels]
+"""As `images.decode`."""
 
 
-def decode_image(locate: Locate, request: HostRequest) -> None:
+def decode_image(decode: Decode, locate: Locate, request: HostRequest) -> None:
     """Fills in pixels, and whether they are those of an image where the site has an output for that."""
     (data, location), (pixels, *flags) = request.inputs, request.outputs
     begin, size, number = (int(each) for each in location)

@@ -13,7 +13,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from dfc_runtime.records.framing import Numbers, OnError
 from dfc_runtime.records.stream import RecordStream, Shuffled, share
 from dfc_runtime.records.wire import WireError
 from dfc_runtime.terminal import in_one_line
+
+if TYPE_CHECKING:
+    from dfc_runtime.calls.decoders import Decoders
 
 Sources = Mapping[str, str | os.PathLike[str]]
 """Patterns by the full names of readers, in place of those that the program says."""
@@ -53,17 +56,17 @@ class Readers:
                 text = f"the program has no reader {shown(name)}{did_you_mean(name, sites)}"
                 raise FeedError(f"{text}; its readers: {', '.join(sorted(sites)) or 'none'}", code="E0901")
         self._readers = {name: _Reader(name, site, folder, patterns.get(name)) for name, site in sites.items()}
-        if any(site.kind == DECODE_IMAGE for site in manifest.sites):
-            images.require_decoder()
+        self._decoders = self._processes(manifest)
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
         """By kind."""
+        decode = images.decode if self._decoders is None else self._decoders.decode
         return {
             RECORD_NEXT: lambda request: self._of(request).next(request),
             PARSE_EXAMPLE: lambda request: _parse(self._of(request), request),
             DECODE_RAW: lambda request: _decode(self._of(request), request),
-            DECODE_IMAGE: lambda request: decode_image(self._of(request).locate, request),
+            DECODE_IMAGE: lambda request: decode_image(decode, self._of(request).locate, request),
         }
 
     @property
@@ -75,6 +78,22 @@ class Readers:
         """Closes the files; a further request opens them again."""
         for reader in self._readers.values():
             reader.close()
+        if self._decoders is not None:
+            self._decoders.close()
+
+    def _processes(self, manifest: Manifest) -> Decoders | None:
+        """Processes that decode the images of a program, where it has some and the environment asks for processes."""
+        if not any(site.kind == DECODE_IMAGE for site in manifest.sites):
+            return None
+        images.require_decoder()
+        from dfc_runtime.calls.decoders import Decoders, requested  # few programs decode images
+
+        count = requested()
+        decoders = Decoders(count) if count else None
+        if decoders is not None:
+            for reader in self._readers.values():
+                reader.block.use_decoders(decoders.address)
+        return decoders
 
     def _of(self, request: HostRequest) -> _Reader:
         return self._readers[str(request.site.attributes["resource"])]

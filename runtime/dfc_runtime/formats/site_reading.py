@@ -13,7 +13,6 @@ from dfc_runtime.formats import fields
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.fields import Record
 from dfc_runtime.formats.manifest import (
-    DECODE_IMAGE,
     HANDED,
     MUTEX_KINDS,
     NATIVE_KINDS,
@@ -78,7 +77,7 @@ def check_sites(manifest: Manifest) -> None:
             _check_handed(site, state)
         if site.kind in NATIVE_KINDS:
             _check_native(site, entry, state, len(manifest.faults))
-        if site.kind in RECORD_KINDS or site.kind == DECODE_IMAGE:
+        if site.kind in RECORD_KINDS:
             from dfc_runtime.formats.record_sites import check_record_site  # most programs read no records
 
             check_record_site(site, state)

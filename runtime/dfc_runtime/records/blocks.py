@@ -30,6 +30,7 @@ class BlockHeader(ctypes.Structure):
         ("next", ctypes.c_int64),
         ("count", ctypes.c_int64),
         ("rows", ctypes.c_void_p),  # of the structure `Row`
+        ("decoders", ctypes.c_void_p),  # null, or a table of processes that decode images: `calls/decoders`
     )
 
 
@@ -65,6 +66,10 @@ class RecordBlock:
     def address(self) -> int:
         """Of the header."""
         return ctypes.addressof(self._header)
+
+    def use_decoders(self, address: int) -> None:
+        """Has images of the records decoded by the processes of this table."""
+        self._header.decoders = address
 
     def fill(self, data: Bytes | None, **columns: Numbers | int) -> None:
         """Other records, with the columns of `Row` by name; `data` is kept, as addresses are in it."""

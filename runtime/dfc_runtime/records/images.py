@@ -9,7 +9,7 @@ Pillow nor NumPy: programs are checked without them.
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dfc_runtime.errors import UnsupportedError
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Pixels = NDArray[np.uint8]
-
+Pixels: TypeAlias = "NDArray[np.uint8]"
 CHANNELS = 3
 MOST_PIXELS = 1 << 28
 """Of an image before it is resized: Pillow takes four bytes for each."""

@@ -75,7 +75,7 @@ def test_a_damaged_image_is_an_error_with_its_file_number_and_offset(tmp_path: P
 
 
 def test_a_runner_that_meets_a_damaged_image_fails_with_it(tmp_path: Path) -> None:
-    text = FLAGGED.replace(', on_error = "flag"', "").replace("COPIES", "2")
+    text = FLAGGED.replace(', on_error = "flag"', "").replace("COPIES", "3")
     text = text.replace(
         "if image.intact { ready.put(image.pixels, sample.cls) } else { broken += 1 }", "ready.put(image, sample.cls)"
     )
@@ -89,12 +89,12 @@ def test_a_runner_that_meets_a_damaged_image_fails_with_it(tmp_path: Path) -> No
 
 
 def test_a_program_that_goes_on_from_a_checkpoint_gives_the_images_that_would_have_come(tmp_path: Path) -> None:
-    model = flagged(tmp_path, 2)
+    model = flagged(tmp_path, 3)
     whole = [(each.label, each.image.tobytes()) for each in drained(model.next)]
-    model = flagged(tmp_path, 2)
+    model = flagged(tmp_path, 3)
     first = [model.next() for _ in range(3)]
     model.save(tmp_path / "saved")
-    other = flagged(tmp_path, 3)
+    other = flagged(tmp_path)
     other.restore(tmp_path / "saved")
     rest = drained(other.next)
     assert [(each.label, each.image.tobytes()) for each in (*first, *rest)] == whole

@@ -14,7 +14,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.program import HostSite, Program, SiteType
 from dfc_driver_cpu.context import llvm_type_of
 from dfc_runtime.formats.element_types import SIZES
-from dfc_runtime.formats.manifest import DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT
+from dfc_runtime.formats.manifest import DECODE_IMAGE, DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT
 from dfc_runtime.records.blocks import BlockHeader, Row
 from dfc_runtime.records.fields import PACKED, STRING, STRING_BYTES
 from dfc_runtime.records.formats import RECORDS
@@ -24,6 +24,7 @@ from dfc_target_cpu.entries.context_code import field_address, load_field
 from dfc_target_cpu.entries.dims import DimCode
 from dfc_target_cpu.entries.examples import Feature, parse_function
 from dfc_target_cpu.entries.futexes import architecture_of
+from dfc_target_cpu.entries.images import decode_function
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import NULL, i64
 from dfc_target_cpu.machine import Machine
@@ -51,6 +52,7 @@ class RecordCall:
             RECORD_NEXT: self._next,
             PARSE_EXAMPLE: self._parse,
             DECODE_RAW: self._decode,
+            DECODE_IMAGE: self._decode_image,
         }
         return table[self.site.kind]()
 
@@ -163,6 +165,35 @@ class RecordCall:
         with f.when(fits, "whole"):
             f.copy_memory(self.pointers[2], f.gep("i8", data, begin), length, 1)
         return f.cast("zext", fits, "i64")
+
+    def _decode_image(self) -> Value:
+        """Has a process decode it, where there are some; a flag is that of an image that is intact."""
+        f = self.f
+        answered = f.alloca("i64", align=8)
+        f.store(i64(0), answered)
+        number = list(self.program.resources).index(str(self._attribute("resource")))
+        table = load_field(f, self.context, "records")
+        with f.when(f.icmp("ne", table, NULL), "blocks"):
+            block = f.load("ptr", f.gep("ptr", table, i64(number)))
+            with f.when(f.icmp("ne", block, NULL), "block"):
+                decoders = _load(f, BlockHeader, block, "decoders")
+                with f.when(f.icmp("ne", decoders, NULL), "decoders"):
+                    data, begin, length, _ = self._string()
+                    sides = [int(str(self._attribute(side))) for side in ("height", "width")]
+                    pixels, *flags = self.pointers[2:]
+                    operands = [
+                        decoders,
+                        f.gep("i8", data, begin),
+                        length,
+                        pixels,
+                        *map(i64, (*sides, 3 * math.prod(sides))),
+                    ]
+                    function = decode_function(self.module, self.machine)
+                    intact = f.call(function, "i64", [self.context, *operands])
+                    for flag in flags:
+                        f.store(f.cast("trunc", intact, "i8"), flag)
+                    f.store(intact, answered)
+        return f.load("i64", answered)
 
 
 def take_function(module: ModuleText, machine: Machine) -> str:
