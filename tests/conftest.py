@@ -37,8 +37,8 @@ M_ARENA_MAX = -8
 def pytest_configure(config: pytest.Config) -> None:
     """What is compiled is kept for this run alone, for all its processes; never among the user's.
 
-    One heap for all threads: a simulated lane is a thread, of which a run starts a hundred thousand, and the heaps that
-    the C library keeps for them (eight a core) are never given back: half a gigabyte.
+    One heap for all threads: a lane of numba's simulator is a thread, of which a run starts a hundred thousand, and the
+    heaps that the C library keeps for them (eight a core) are never given back: half a gigabyte.
 
     NumPy's BLAS has no threads: those of each process that loads it first wait busily for a product, a third of all
     that the import takes, and the references are small.

@@ -1,7 +1,7 @@
 """Kernel texts as machine code of this host, made of the very LLVM code that numba makes device code of.
 
 What a device has and a processor has not (where a thread is, barriers, exchanges between lanes) are calls back into
-the simulation of `tests.support.cuda_simulator`, whose lanes take turns. Everything else runs as it was compiled:
+`tests.support.cuda_simulator.lane_threads`, whose lanes take turns. Everything else runs as it was compiled:
 control flow, types, arithmetic, memory, calls of kernel functions. So a difference to the text that runs as
 Python is one between what the text says and what numba was told.
 """
@@ -24,7 +24,7 @@ from dfc_target_cuda.code.compile import key_of
 from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.cuda_simulator import simulation
-from tests.support.cuda_simulator.simulation import simulate
+from tests.support.cuda_simulator.lane_threads import at_once, in_threads
 from tests.support.kernel_interpreter import Interpreter
 from tests.support.kernel_points import Failed
 from tests.support.kernel_texts import blocks_of, memory, run_text
@@ -109,21 +109,10 @@ class NativeText:
         self._result = ctypes.c_void_p()  # numba's kernels have a result, which is nothing
         self._code = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[ctypes.c_int64] * parameters)(address)
 
-    def _run(self, *arguments: int) -> None:
+    def lane(self, *arguments: int) -> None:
+        """As one lane, alone or of `in_threads`."""
         status = self._code(ctypes.addressof(self._result), *arguments)
         assert status == 0, f"numba's status is {status}"
-
-    def lane(self) -> Callable[..., None]:
-        """For `simulate`, which sees by its names that lanes may meet."""
-
-        def lane(*arguments: int) -> None:
-            self._run(*arguments)
-            _ = barrier
-
-        return lane
-
-
-def barrier() -> None: ...
 
 
 def _engine(parsed: Any) -> Any:
@@ -138,7 +127,7 @@ def _engine(parsed: Any) -> Any:
 
 
 def _exchanged(value: Any, source: Callable[[int], int]) -> Any:
-    return simulation.exchange(value, _warp, source)
+    return at_once(simulation.exchange)(value, _warp, source)
 
 
 @cache
@@ -146,15 +135,15 @@ def _callbacks() -> list[Any]:
     """What the code calls, by name; kept for the process."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    current = simulation.here()
+    current, any_of_block = simulation.here(), at_once(simulation.barrier_any)
     number = ctypes.c_int32
     callbacks: list[tuple[str, list[Any], Any, Callable[..., Any]]] = [
         ("host_tid.x", [], number, lambda: current["thread"]()),
         ("host_ctaid.x", [], number, lambda: current["block_index"]()),
         ("host_ntid.x", [], number, lambda: current["block_size"]()),
         ("host_nctaid.x", [], number, lambda: current["block_count"]()),
-        ("host_barrier0", [], None, lambda: current["barrier"]()),
-        ("host_barrier0.or", [number], number, lambda flag: int(current["barrier_any"](flag != 0))),
+        ("host_barrier0", [], None, at_once(simulation.barrier)),
+        ("host_barrier0.or", [number], number, lambda flag: int(any_of_block(flag != 0))),
         ("host_membar.gl", [], None, lambda: None),
         ("host_bar.warp.sync", [number], None, lambda _: _exchanged(None, lambda lane: lane)),
         ("host_bfly", [number] * 4, number, lambda _, x, mask, __: _exchanged(x, lambda lane: lane ^ mask)),
@@ -181,7 +170,7 @@ def run_native(text: KernelText, arrays: Sequence[Array], sizes: Sequence[int], 
     arguments.append(error.ctypes.data)
     blocks = blocks_of(text, known)
     if blocks > 0:
-        simulate(native_text(key_of(text), len(arguments)).lane(), blocks, text.geometry.threads, arguments)
+        in_threads(native_text(key_of(text), len(arguments)).lane, blocks, text.geometry.threads, arguments)
     return error
 
 

@@ -1,6 +1,7 @@
 """The primitives of the prelude as plain Python, for simulation: integers are Python's, wrapped by the casts.
 
-Assumes that the text runs in a lane of `simulation` or of numba's simulator. Guarantees IEEE results: f32 values are
+Assumes that the text runs in a lane of `simulation` or of numba's simulator. Primitives at which lanes meet are
+generators. Guarantees IEEE results: f32 values are
 NumPy's, a fused multiply-add is the C library's, conversions round once. Out-of-range accesses raise.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 
 from dfc.kernels.math_coefficients import TWO_OVER_PI_WORDS
 from tests.support.cuda_simulator import simulation, tensor_cores
+from tests.support.cuda_simulator.simulation import Steps
 
 _INTEGERS = {f"{kind}{bits}": (kind == "i", bits) for kind in "iu" for bits in (8, 16, 32, 64)}
 _FORMATS: dict[str, tuple[Any, Any, Any]] = {
@@ -23,6 +26,8 @@ _FORMATS: dict[str, tuple[Any, Any, Any]] = {
 }
 _ELEMENTS = {"f32": 4, "i32": 4, "u32": 4, "f64": 2, "i64": 2, "u64": 2, "i16": 8, "u16": 8, "i8": 16, "u8": 16}
 _WORDS = (0, 0, *TWO_OVER_PI_WORDS)
+_ATOMIC = threading.Lock()
+"""In numba's simulator lanes run at once."""
 MEMORY: dict[str, Any] = {
     "f32": np.float32,
     "f64": np.float64,
@@ -38,13 +43,17 @@ def primitives(warp: int) -> dict[str, Any]:
     names |= {"mul_high_u64": _mul_high, "leading_zeros_u64": _leading_zeros, "two_over_pi_word": _WORDS.__getitem__}
 
     names |= {"quotient": _quotient, "quotient32": _quotient, "remainder": _remainder, "remainder32": _remainder}
-    names["warp_barrier"] = lambda: simulation.exchange(None, warp, lambda lane: lane)
 
-    def other(value: Any, mask: int) -> Any:
-        return simulation.exchange(value, warp, lambda lane: lane ^ mask)
+    def together() -> Steps:
+        yield from simulation.exchange(None, warp, lambda lane: lane)
 
-    def one(value: Any, source: int) -> Any:
-        return simulation.exchange(value, warp, lambda _: source)
+    def other(value: Any, mask: int) -> Steps:
+        return (yield from simulation.exchange(value, warp, lambda lane: lane ^ mask))
+
+    def one(value: Any, source: int) -> Steps:
+        return (yield from simulation.exchange(value, warp, lambda _: source))
+
+    names["warp_barrier"] = together
 
     for name in ("boolean", *_FORMATS, *_INTEGERS):
         names |= {f"shuffle_xor_{name}": other, f"shuffle_{name}": one}
@@ -90,10 +99,10 @@ def _select(condition: bool, x: Any, y: Any) -> Any:
     return x if condition else y
 
 
-def _fold(step: Callable[[Any, Any], Any], warp: int, *, swapped: bool) -> Callable[[Any, int], Any]:
-    def fold(kept: Any, mask: int) -> Any:
+def _fold(step: Callable[[Any, Any], Any], warp: int, *, swapped: bool) -> Callable[[Any, int], Steps]:
+    def fold(kept: Any, mask: int) -> Steps:
         while mask > 0:
-            other = simulation.exchange(kept, warp, lambda lane, mask=mask: lane ^ mask)
+            other = yield from simulation.exchange(kept, warp, lambda lane, mask=mask: lane ^ mask)
             kept = step(other, kept) if swapped else step(kept, other)
             mask //= 2
         return kept
@@ -129,6 +138,8 @@ def _remainder(a: int, b: int) -> int:
 
 def _single(value: Any) -> np.float32:
     """Integers are rounded once, not by way of f64."""
+    if type(value) is np.float32:  # which most are
+        return value
     if isinstance(value, int) and not isinstance(value, bool):
         return (np.int64 if value < 1 << 63 else np.uint64)(value).astype(np.float32)
     return np.float32(value)
@@ -199,7 +210,7 @@ def _shared(kind: Any) -> Callable[[int], Any]:
 def _vector_load(lanes: int) -> Callable[[Any, int], tuple[Any, ...]]:
     def load(pointer: Any, index: int) -> tuple[Any, ...]:
         _check(index, lanes)
-        return tuple(pointer[index + lane] for lane in range(lanes))
+        return tuple([pointer[index + lane] for lane in range(lanes)])
 
     return load
 
@@ -243,7 +254,7 @@ def _atomic_add(bits: int) -> Callable[[Any, int, int], int]:
     wrap = _wrapping(bits == 64, bits)
 
     def add(pointer: Any, index: int, value: int) -> int:
-        with simulation.ATOMIC:
+        with _ATOMIC:
             before = int(pointer[index])
             pointer[index] = wrap(before + value)
         return before
@@ -252,6 +263,6 @@ def _atomic_add(bits: int) -> Callable[[Any, int, int], int]:
 
 
 def _report(error: Any, site: int, value0: int, value1: int) -> None:
-    with simulation.ATOMIC:
+    with _ATOMIC:
         if error[0] == 0:
             error[0], error[1], error[2] = site + 1, value0, value1

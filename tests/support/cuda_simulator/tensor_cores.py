@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from tests.support.cuda_simulator import simulation
+from tests.support.cuda_simulator.simulation import Steps
 
 _WARP = 32
 _HALVES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -27,11 +28,11 @@ def tensor_functions() -> dict[str, Any]:
     return functions | {"tf32_bits": _rounded}
 
 
-def _load(*, turned: bool) -> Callable[[Any, int], tuple[int, ...]]:
-    def load(memory: Any, index: int) -> tuple[int, ...]:
+def _load(*, turned: bool) -> Callable[[Any, int], Steps]:
+    def load(memory: Any, index: int) -> Steps:
         if index % 8:
             raise IndexError(f"a row of a matrix begins at element {index}, which is not a multiple of 8")
-        lane, starts = simulation.gather(index, _WARP)
+        lane, starts = yield from simulation.gather(index, _WARP)
         row, column = lane // 4, lane % 4 * 2
         words: list[int] = []
         for matrix in range(4):
@@ -43,11 +44,11 @@ def _load(*, turned: bool) -> Callable[[Any, int], tuple[int, ...]]:
     return load
 
 
-def _multiply(numbers: Callable[[int], list[float]], together: int) -> Callable[..., tuple[Any, ...]]:
+def _multiply(numbers: Callable[[int], list[float]], together: int) -> Callable[..., Steps]:
     """`together` numbers lie in a word."""
 
-    def multiply(*arguments: Any) -> tuple[Any, ...]:
-        lane, words = simulation.gather(arguments[:6], _WARP)
+    def multiply(*arguments: Any) -> Steps:
+        lane, words = yield from simulation.gather(arguments[:6], _WARP)
         a, b = _factors(tuple(words), numbers, together)
         row, column = lane // 4, lane % 4 * 2
         sums: list[np.float32] = []

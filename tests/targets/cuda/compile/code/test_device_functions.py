@@ -32,7 +32,7 @@ def run(body: str, arrays: list[np.ndarray], *sizes: int) -> None:
     text = key(body, tuple(f"{array.dtype.kind}{8 * array.itemsize}" for array in arrays), len(sizes))
     error = np.zeros(3, np.int64)
     arguments = [*(array.ctypes.data for array in arrays), *sizes, error.ctypes.data]
-    NativeText(text, len(arguments)).lane()(*arguments)
+    NativeText(text, len(arguments)).lane(*arguments)
 
 
 def each(count: str, *lines: str) -> str:
@@ -77,7 +77,7 @@ def test_nothing_is_touched_where_an_access_is_not_asked_for() -> None:
     )
     out, values = np.zeros(4, np.int64), np.array([3, -2], np.float32)
     written = np.zeros(3, np.float32)
-    text = NativeText(key(body, ("u8", "u8", "i64"), 1), 5).lane()
+    text = NativeText(key(body, ("u8", "u8", "i64"), 1), 5).lane
     text(written.ctypes.data, values.ctypes.data, out.ctypes.data, 2, out.ctypes.data)
     assert out.tolist() == [3, -2, 9, 9] and written.tolist() == [1, 1, 0]
     text(0, 0, out.ctypes.data, 0, out.ctypes.data)

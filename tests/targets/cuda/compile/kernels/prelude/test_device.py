@@ -7,8 +7,8 @@ import pytest
 
 from dfc_target_cuda.code.fragments import TextKey
 from tests.support import native_texts
+from tests.support.cuda_simulator.lane_threads import in_threads
 from tests.support.cuda_simulator.primitives import MEMORY
-from tests.support.cuda_simulator.simulation import simulate
 from tests.support.native_texts import NativeText
 
 NUMPY = {name: np.dtype(kind) for name, kind in MEMORY.items()}
@@ -19,7 +19,7 @@ def run(body: str, pointers: tuple[str, ...], arrays: list[np.ndarray], threads:
     names = [*"abcdefgh"[: len(pointers)], "error"]
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     text = TextKey(f"def kernel({', '.join(names)}):\n{lines}", pointers, 0, False, threads)
-    simulate(NativeText(text, len(arrays)).lane(), blocks, threads, [array.ctypes.data for array in arrays])
+    in_threads(NativeText(text, len(arrays)).lane, blocks, threads, [array.ctypes.data for array in arrays])
 
 
 def words(kind: str, count: int) -> np.ndarray:
