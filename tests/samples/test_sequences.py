@@ -11,6 +11,7 @@ import dfc
 import dfc_runtime
 from dfc_runtime import Module
 from tests.support.corpus import ROOT
+from tests.support.quick_code import quick_code
 
 SAMPLES = ROOT / "samples"
 
@@ -22,6 +23,11 @@ def bundle(program: str, **settings: int) -> bytes:
 
 def loaded(program: str, **settings: int) -> Module:
     return dfc_runtime.loads(bundle(program, **settings), threads=1)
+
+
+def narrow_lstm() -> Module:
+    with quick_code():
+        return loaded("lstm.dfg", WIDTH=8)
 
 
 def sonnets() -> tuple[np.ndarray, np.ndarray]:
@@ -55,7 +61,7 @@ def doubled(model: Module) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(("batch", "length"), [(1, 1), (3, 40), (7, 13)])
 def test_the_lstm_reads_texts_of_any_length_as_numpy(batch: int, length: int) -> None:
     text, following = sonnets()
-    model = loaded("lstm.dfg", WIDTH=24)
+    model = narrow_lstm()
     found = model.evaluate(text=text[:batch, :length], following=following[:batch, :length])
     wanted = lstm_loss(doubled(model), text[:batch, :length], following[:batch, :length])
     np.testing.assert_allclose(found.loss, wanted, rtol=1e-5)
@@ -81,7 +87,7 @@ def test_the_lstm_learns_a_text_by_heart() -> None:
 def test_the_gradient_through_the_loop_equals_differences() -> None:
     """The first step of Adam moves each weight by the rate, against the sign of its slope."""
     text, following = (x[:4, :9] for x in sonnets())
-    model = loaded("lstm.dfg", WIDTH=8)
+    model = narrow_lstm()
     before = doubled(model)
     model.train(text=text, following=following)
     after = doubled(model)

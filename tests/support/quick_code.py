@@ -23,7 +23,12 @@ from dfc_target_cpu.machine import Machine
 
 _MEANS = (
     *("dfc/", "mpi/", "runtime/", "targets/cuda/"),
-    *("docs/test_documents.py", "samples/test_on_many_ranks.py", "samples/test_input_pipeline.py"),
+    *(
+        "docs/test_documents.py",
+        "samples/test_on_many_ranks.py",
+        "samples/test_input_pipeline.py",
+        "samples/test_seq2seq.py",
+    ),
     *("samples/test_odds_and_ends.py", "samples/test_perceptrons.py", "samples/test_programs.py"),
 )
 _BYTES = ("dfc/bundle/test_writing.py", "dfc/cli/test_compile_command.py")

@@ -11,6 +11,7 @@ import pytest
 import dfc_runtime
 from dfc.driver import api
 from tests.support.command_line import Command
+from tests.support.quick_code import quick_code
 
 
 def test_the_bundle_stands_beside_the_program(folder: Path, dfc: Command) -> None:
@@ -68,7 +69,8 @@ def test_time_passes_tells_every_stage_in_order(folder: Path, dfc: Command) -> N
 
 
 def test_optional_stages_run_where_they_are_asked_for(folder: Path, dfc: Command) -> None:
-    ended = dfc("compile", "line.dfg", "--time-passes", "--check-finite", "--timed")
+    with quick_code():
+        ended = dfc("compile", "line.dfg", "--time-passes", "--check-finite", "--timed")
     told = re.findall(r"^ +[\d.]+ ms +(\w+)$", ended.err, re.M)
     assert tuple(dict.fromkeys(told)) == api.stage_names()
 
@@ -126,7 +128,8 @@ def test_a_target_that_is_not_there_is_not_supported(option: str, word: str, fol
 
 
 def test_several_variants_share_a_bundle(folder: Path, dfc: Command) -> None:
-    assert dfc("compile", "line.dfg", "--isa", "x86-64-v3", "--isa", "aarch64", "-o", "both.bundle").code == 0
+    with quick_code():
+        assert dfc("compile", "line.dfg", "--isa", "x86-64-v3", "--isa", "aarch64", "-o", "both.bundle").code == 0
     images = dfc_runtime.inspect(folder / "both.bundle").manifest.images
     assert [image.isa for image in images] == ["x86-64-v3", "aarch64"]
 
