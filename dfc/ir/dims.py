@@ -127,9 +127,9 @@ class Dim:
 
     def __mul__(self, other: DimLike) -> Dim:
         right = other if isinstance(other, Dim) else dim(other)
-        if right.constant == 1:
+        if right.constant == 1 or not self.terms:
             return self
-        if self.constant == 1:
+        if self.constant == 1 or not right.terms:
             return right
         return _product(self, right)
 

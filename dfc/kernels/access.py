@@ -5,9 +5,10 @@ offset = sum of coefficient * axis + offset + the lookups, counted in elements o
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import ONE, ZERO, Dim, dim
+from dfc.ir.dims import KNOWN, ONE, ZERO, Dim, dim
 from dfc.kernels.body import Affine, Apply, AxisIndex, Computed, Index, Instruction, Load
 from dfc.kernels.form import LoopKernel, Operand, Stage, Store
 
@@ -69,7 +70,8 @@ class Access:
         return self.named_axes() | {axis for axis, c in enumerate(self.coefficients) if c != ZERO}
 
 
-def strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+@lru_cache(maxsize=KNOWN)
+def strides(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """Elements between neighbours along each axis of a row-major buffer."""
     strides_: list[Dim] = []
     step = ONE

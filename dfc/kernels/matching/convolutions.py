@@ -69,7 +69,7 @@ def _matched(kernel: ContractKernel, write: _Write | None) -> Convolved | None:
         image = space.factor(len(axes), one, kernel.operands[one.operand].shape)
         plain = space.factor(len(axes), other, kernel.operands[other.operand].shape)
         flat = None if plain is None else space.flat(plain)
-        output = (dict(enumerate(strides(axes[:-1]))), ZERO) if write is None else space.flat(write.view)
+        output = (dict(enumerate(strides(tuple(axes[:-1])))), ZERO) if write is None else space.flat(write.view)
         if image is None or flat is None or output is None:
             continue
         result = Flat(space.resolved(output[0]), output[1])
