@@ -1,16 +1,15 @@
 """A process that is killed at a system call, or whose call fails, loses no checkpoint that was reported as saved.
 
-`strace` does the killing and failing. Where it is not installed, or may not trace, the tests are skipped and say so.
+`strace` does the killing and failing, of forks of this process. Where it is not installed, or may not trace, the tests
+are skipped and say so.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
-import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -19,14 +18,14 @@ import numpy as np
 import pytest
 
 from dfc_runtime.checkpoints import store
-from dfc_runtime.errors import CheckpointError
+from dfc_runtime.checkpoints.format import About, Saved
+from dfc_runtime.errors import CheckpointError, DfcError
+from tests.support import traced
 from tests.support.sweeping import few
 
-CHILD = Path(__file__).parents[2] / "support" / "saving_child.py"
 SAVES = 3
 CALLS = ("mkdir", "write", "fsync", "rename", "renameat", "unlinkat")
 """Of what is too old the name goes with `renameat`, files and folder with `unlinkat`, which work in an open folder."""
-ROOT = Path(__file__).parents[3]
 
 
 MADE = {"mkdir": 4, "write": 15, "fsync": 13, "rename": 3, "unlinkat": 3}
@@ -39,26 +38,22 @@ def calls(**some: int) -> list[tuple[str, int]]:
     return [(call, number) for call, count in some.items() for number in few(range(MADE[call], 0, -1), count)]
 
 
+def saving(folder: Path) -> None:
+    """Prints the number of each checkpoint that was reported as saved, or `failed CODE`, one a line."""
+    for number in range(1, SAVES + 1):
+        state = [Saved("v", "i64", (3,), np.full(3, number)), Saved("w", "f32", (40,), np.full(40, number, "f4"))]
+        try:
+            line = store.publish(folder, About(number, "p"), state, numbered=True).name.removeprefix("step-")
+        except DfcError as problem:
+            line = f"failed {problem.code}"
+        os.write(1, f"{line}\n".encode())
+
+
 def strace(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    log = folder / "strace.log"
-    words = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", str(log), *options]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("runtime", "targets", ".")),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    child = [sys.executable, "-s", str(CHILD), str(folder / "saved"), str(SAVES)]
-    return subprocess.run([*words, *child], env=environment, capture_output=True, text=True, timeout=100, check=False)
+    return traced.traced(lambda: saving(folder / "saved"), folder / "strace.log", *options)
 
 
-@cache
-def obstacle() -> str:
-    """Why there can be no tests; empty if there can."""
-    if shutil.which("strace") is None:
-        return "strace is not installed"
-    done = subprocess.run(["strace", "-qq", "-o", os.devnull, "true"], capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else f"strace may not trace here: {done.stderr.strip()[:100]}"
+obstacle = cache(traced.obstacle)
 
 
 @pytest.fixture(autouse=True)
