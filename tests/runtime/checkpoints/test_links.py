@@ -47,13 +47,12 @@ def test_a_link_with_the_name_of_a_checkpoint_goes_and_what_it_leads_to_stays(tm
     assert contents(archive) == before
 
 
-@pytest.mark.parametrize(
-    "name", [f"step-1.tmp-{DEAD}", f"step-1.tmp-{os.getpid()}"], ids=["of a dead process", "of this one"]
-)
+@pytest.mark.parametrize("process", [DEAD, None], ids=["of a dead process", "of this one"])
 def test_a_link_with_the_name_of_a_leftover_goes_and_what_it_leads_to_stays(
-    tmp_path: Path, archive: Path, name: str
+    tmp_path: Path, archive: Path, process: int | None
 ) -> None:
     before = contents(archive)
+    name = f"step-1.tmp-{process or os.getpid()}"
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / name).symlink_to(archive)
     save(tmp_path / "state")

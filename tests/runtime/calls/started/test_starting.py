@@ -138,14 +138,15 @@ def test_a_call_that_fails_says_so_with_its_line_to_who_waits_and_later_ones_are
 
 
 def test_the_error_of_a_call_does_not_hold_what_the_call_held() -> None:
-    model = loaded(PROGRAM)
+    model, before = loaded(PROGRAM), threading.enumerate()
     gc.disable()
     try:
         call = model.check.start(10)
         problem = call.exception(60)
         future = weakref.ref(call)
         del call
-        eventually(lambda: not [each for each in threading.enumerate() if each.name == "call of `check`"])
+        name = "call of `check`"
+        eventually(lambda: not [each for each in threading.enumerate() if each.name == name and each not in before])
         assert isinstance(problem, RunError) and future() is None
     finally:
         gc.enable()
