@@ -10,9 +10,10 @@ import pytest
 import dfc
 import dfc_runtime
 from tests.support.augmentations import IMAGES, INDEX, KEY, UNITS, Compared, uniform
-from tests.support.building import codes
+from tests.support.building import messages
 from tests.support.corpus import ROOT
 from tests.support.documents import code_blocks
+from tests.support.replicating import agrees
 
 CROP, FLIP = 1, 2
 PROGRAM = Compared("""
@@ -112,13 +113,16 @@ def test_normalised_images_are_distances_from_the_mean_in_deviations() -> None:
     np.testing.assert_allclose(y, expected, atol=1e-6)
 
 
-def test_a_crop_is_no_larger_than_its_image() -> None:
-    crops = """
-    from std.images import centre_crop, random_crop
-    readonly entry f(x: u8[6, 8, 3]) -> (y: u8[7, 8, 3]) {{ return {} }}
+def test_a_crop_is_no_larger_than_its_image_and_that_has_pixels() -> None:
+    program = """
+    from std.images import centre_crop, flip, random_crop
+    readonly entry larger(x: u8[6, 8, 3]) -> u8[7, 8, 3] { return centre_crop(x, 7, 8) }
+    readonly entry wider(x: u8[6, 8, 3]) -> u8[6, 9, 3] { return random_crop(x, 6, 9, 1, 2) }
+    readonly entry empty(x: u8[0, 8, 3]) -> (y: u8[0, 8, 3]) { return flip(x, true) }
     """
-    assert codes(dedent(crops.format("centre_crop(x, 7, 8)"))) == ["E0305"]
-    assert codes(dedent(crops.format("random_crop(x, 7, 8, 1, 2)"))) == ["E0305"]
+    said = messages(dedent(program))
+    for reason in ("7 <= 6", "9 <= 8", "0 >= 1"):
+        assert f"here {reason} does not hold" in said
 
 
 @pytest.mark.parametrize("copies", [1, 3])
@@ -140,3 +144,27 @@ def test_copies_of_a_runner_make_the_images_that_one_makes(copies: int) -> None:
     expected = (flips(cut, uniform(1, FLIP, index, 17)[:, 0]) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
     np.testing.assert_array_equal(np.concatenate([batch.labels for batch in made]), index)
     np.testing.assert_allclose(np.concatenate([batch.images for batch in made]), expected, atol=1e-5)
+
+
+def test_images_of_a_batch_in_blocks_get_what_they_get_in_the_whole() -> None:
+    """On any number of ranks."""
+    about = agrees(
+        """
+        dfg 1
+        from std.images import random_flip, random_resized_crop
+        param w: f32 = 1
+        var seen: i64 = 0
+        entry f[B](x: f32[B, 6, 8, 3]) -> (l: f32, y: f32[B, 4, 5, 3]) where B >= 1 {
+          let index = seen + iota(i64[B])
+          seen += B
+          let y = random_flip(random_resized_crop(x, 4, 5, 7, index), 7, index)
+          let l = mean(square(w * y - 1))
+          w -= grad(l, w)
+          return l, y
+        }
+        """,
+        "f",
+        {"x": UNITS[[0, 1, 2, 3, 4, 0, 1, 2]].astype(np.float64)},
+        sizes={"B": 8},
+    )
+    assert "y" in about.results
