@@ -15,7 +15,7 @@ readonly entry erased[B](x: u8[B, 6, 8, 3], box: i64[4, B]) -> u8[B, 6, 8, 3] {
   return erase(x, box[0], box[1], box[2], box[3], fill = 9)
 }
 readonly entry square[B](x: f32[B, 6, 8, 3], key: u64, index: i64[B]) -> f32[B, 6, 8, 3] {
-  return cutout(x, 3, key, index, 0.5)
+  return cutout(x, 4, key, index, 0.5)
 }
 readonly entry mixed[B](x: u8[B, 6, 8, 3], y: f32[B, 6, 8, 3], labels: i32[B], weight: f32[B])
     -> (x: u8[B, 6, 8, 3], y: f32[B, 6, 8, 3], labels: f32[B, 4]) {
@@ -43,7 +43,7 @@ def test_a_square_is_cut_out_around_a_pixel() -> None:
     rows, columns = (uniform(2, CUTOUT) * np.array([6, 8], np.float32)).astype(int).T
     expected = UNITS.copy()
     for image, row, column in zip(expected, rows, columns, strict=True):
-        image[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2] = 0.5
+        image[max(row - 2, 0) : row + 2, max(column - 2, 0) : column + 2] = 0.5
     assert_array_equal(PROGRAM.run("square", x=UNITS, key=np.uint64(KEY), index=INDEX)[0], expected)
 
 
