@@ -19,8 +19,8 @@ from dfc_target_cpu.target import CpuTarget
 Arrays = Mapping[str, Any]
 
 
-_LATEST: deque[tuple[Program, tuple[str, str], Lowered]] = deque(maxlen=4)
-"""Programs that were lowered, as tests run one on several numbers of threads."""
+_LATEST: deque[tuple[Program, tuple[str, str], Lowered]] = deque(maxlen=12)
+"""Programs that were lowered, as tests run one on several numbers of threads, and beside others."""
 
 
 def _lowered(program: Program, isa: str) -> Lowered:

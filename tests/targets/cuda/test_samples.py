@@ -62,7 +62,7 @@ def few_letters(program: Program) -> list[object]:
 
 
 def few_steps(program: Program) -> list[object]:
-    return [program.train(steps=1, B=2), program.sort_(x=NUMBERS)]
+    return [program.train(steps=1, B=2), program.sort_(x=NUMBERS[:, :3] % 4)]
 
 
 SMALLER = {
@@ -93,7 +93,12 @@ SMALLER = {
         "figures/osdi_figure_1_corrected.dfg", small_figure, {"784": "64", "100": "6"}, near=1e-4
     ),
     "sign_sgd": Sample("sign_sgd.dfg", few_signs, {"Dense[PIXELS, 64]": "Dense[PIXELS, 6]", "Dense[64,": "Dense[6,"}),
-    "transformer": Sample("transformer.dfg", few_steps, {"WIDTH = 32": "WIDTH = 8", "HEADS, 64": "HEADS, 6"}),
+    "transformer": Sample(
+        "transformer.dfg",
+        few_steps,
+        {"WIDTH = 32": "WIDTH = 4", "HEADS = 4": "HEADS = 2", "HEADS, 64": "HEADS, 6"},
+        settings={"NUMBERS": 4, "PLACES": 3},
+    ),
     "white_paper_figure_1_corrected": Sample(
         "figures/white_paper_figure_1_corrected.dfg", one_small_layer, {"784": "64", "100": "6"}
     ),

@@ -58,13 +58,13 @@ def launched(program: Program) -> list[str]:
 
 @pytest.mark.parametrize("axes", [(1,), (0, 1)])
 def test_any_order_of_lines_needs_the_memory_of_the_best_one(axes: tuple[int, ...]) -> None:
-    feeds = {"x": X, **{f"w{k}": w for k, w in enumerate(W)}}
+    feeds = {"x": X[:2], **{f"w{k}": w for k, w in enumerate(W)}}
     one_by_one = [(kind, k) for k in range(COUNT) for kind in ("product", "reduced")]
     least = verified(reducing(one_by_one, axes), fusing=True).entries[0].arena.evaluate({B: 1000})
     product = 1000 * 256 * 4
     assert least <= 2 * product
     for seed in few((None, 1, 2, 3), 2):
-        program, _ = agree(reducing(lines(seed), axes), feeds, sizes={"B": 8})
+        program, _ = agree(reducing(lines(seed), axes), feeds, sizes={"B": 2})
         assert program.entries[0].arena.evaluate({B: 1000}) <= least + COUNT * 4160, seed
 
 

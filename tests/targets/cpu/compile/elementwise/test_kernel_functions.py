@@ -40,11 +40,13 @@ def single_inputs() -> np.ndarray:
 
 @functools.cache
 def double_inputs() -> np.ndarray:
-    generator = np.random.default_rng(7)
-    bits = generator.integers(0, 1 << 64, 50_000, dtype=np.uint64).view(np.float64)
-    near = [generator.uniform(-r, r, 30_000) for r in (750, 2, 1e7)]
-    multiples = np.arange(1, 200_001, 7) * (np.pi / 2)
-    return np.concatenate([bits, *near, 1 + generator.uniform(-0.3, 0.5, 30_000), multiples])
+    """Bit patterns, the neighbourhood of the interesting places, and multiples of a quarter turn; thrice as many in the
+    gate."""
+    generator, count = np.random.default_rng(7), 30_000 if WHOLE else 10_000
+    bits = generator.integers(0, 1 << 64, 50_000 if WHOLE else 20_000, dtype=np.uint64).view(np.float64)
+    near = [generator.uniform(-r, r, count) for r in (750, 2, 1e7)]
+    multiples = np.arange(1, 200_001, 7 if WHOLE else 19) * (np.pi / 2)
+    return np.concatenate([bits, *near, 1 + generator.uniform(-0.3, 0.5, count), multiples])
 
 
 @pytest.mark.parametrize("name", SINGLE_BOUNDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ entry backward[H, N, M, D]({shapes}, g: {dtype}[H, N, D])
 """
 
 
+@cache  # the same program has the same code
 def lowered(mask: str, dtype: str = "f32", *, joined: bool = True, dropped: bool = False) -> Program:
     program = lower_graph(optimise(graph_of(text(mask, dtype, dropped=dropped))), forms=[ROW_BLOCKS] if joined else [])
     kernels = [kernel for kernel in program.kernels if isinstance(kernel, RowBlockKernel)]

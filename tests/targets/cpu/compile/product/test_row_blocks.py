@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ readonly entry backward[H, N, M, D]({shapes}, g: {dtype}[H, N, D])
 """
 
 
+@cache  # the same program has the same code
 def lowered(mask: str = PLAIN, dtype: str = "f32", *, joined: bool = True) -> Program:
     program = lower_graph(optimise(graph_of(text(mask, dtype))), forms=[ROW_BLOCKS] if joined else [])
     assert any(isinstance(kernel, RowBlockKernel) for kernel in program.kernels) == joined

@@ -83,15 +83,18 @@ from dfc.ir.dtypes import F64
 from dfc_target_cuda.code import compile
 from dfc.lower.threads.schedule import Geometry
 from dfc.lower.threads.text.kernel_text import KernelText
+from tests.support.warm_compiler import warm_compilers
 source = "def k0(a, error):\\n    a[0] = f64_exp(a[0])\\n"
-compile.ptx_module([KernelText("k0", source, (F64,), 0, Geometry(dim(1), 1, 256, 1))], "compute_80")
+with warm_compilers():
+    compile.ptx_module([KernelText("k0", source, (F64,), 0, Geometry(dim(1), 1, 256, 1))], "compute_80")
 print(*sorted({name.split(".")[0] for name in sys.modules} & {"numba", "numba_cuda", "llvmlite", "cuda"}))
 """
 
 
 @needs_numba
 def test_what_was_compiled_before_needs_neither_numba_nor_a_library(tmp_path: Path) -> None:
-    environment = {**os.environ, disk_cache.VARIABLE: str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    shared = {disk_cache.VARIABLE: str(tmp_path), VARIABLE: server()}
+    environment = {**os.environ, **shared, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", CACHED]
     told = [
         subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout for _ in range(2)
