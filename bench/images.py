@@ -88,6 +88,12 @@ def with_dfc(folder: Path) -> Batches:
         model.close()
 
 
+def with_decoders(folder: Path) -> Batches:
+    """The same, with a process for each of the copies of the runner."""
+    os.environ["DFC_DECODERS"] = "2"
+    yield from with_dfc(folder)
+
+
 def with_tf_data(*, antialias: bool) -> Callable[[Path], Batches]:
     def batches(folder: Path) -> Batches:
         import tensorflow as tf  # pyright: ignore[reportMissingImports]
@@ -155,6 +161,7 @@ def with_pillow_alone(folder: Path) -> Batches:
 
 SYSTEMS: Mapping[str, tuple[str, Callable[[Path], Batches]]] = {
     "dfc": ("dfc", with_dfc),
+    "dfc, 2 decoders": ("dfc", with_decoders),
     "Pillow alone": ("dfc", with_pillow_alone),
     "tf.data, four pixels": ("tf", with_tf_data(antialias=False)),
     "tf.data, all pixels": ("tf", with_tf_data(antialias=True)),

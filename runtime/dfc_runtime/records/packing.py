@@ -25,6 +25,9 @@ from dfc_runtime.terminal import in_one_line
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+LONG = 128
+"""Bytes of a string, on average, from which on it is cheaper to copy each by itself."""
+
 
 class PackedFiles(IndexedFiles):
     """Files that packed records are made of."""
@@ -98,7 +101,18 @@ def packed(
     data = np.empty(int(total.sum()), np.uint8)
     data[(starts[:, None] + np.arange(layout.size)).reshape(-1)] = fixed.reshape(-1)
     first, sizes = begins.reshape(-1), lengths.reshape(-1)
-    targets = (starts[:, None] + layout.size + behind - lengths).reshape(-1)
-    within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    data[np.repeat(targets, sizes) + within] = source[np.repeat(first, sizes) + within]
+    _copy_ranges(source, first, data, (starts[:, None] + layout.size + behind - lengths).reshape(-1), sizes)
     return Frames(data, starts, total)
+
+
+def _copy_ranges(
+    source: NDArray[np.uint8], begins: Numbers, target: NDArray[np.uint8], to: Numbers, sizes: Numbers
+) -> None:
+    """Short ranges all at once, byte by byte, and long ones, such as images, one after the other."""
+    whole = int(sizes.sum())
+    if whole >= LONG * len(sizes):
+        for begin, at, size in zip(begins.tolist(), to.tolist(), sizes.tolist(), strict=True):
+            target[at : at + size] = source[begin : begin + size]
+        return
+    within = np.arange(whole) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    target[np.repeat(to, sizes) + within] = source[np.repeat(begins, sizes) + within]
