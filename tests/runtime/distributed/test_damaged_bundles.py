@@ -22,6 +22,7 @@ from tests.support.bundles import bound, roles_of, sealed, with_manifest, with_r
 from tests.support.clusters import cluster_bundle, outcomes_of
 from tests.support.mutants import mutant
 from tests.support.ranks import outcomes_on
+from tests.support.sweeping import few
 
 PROGRAM = """dfg 1
 
@@ -40,7 +41,7 @@ replicate train over worker with mode = "sync", split = "B", combine = "mean", b
 COUNT, BATCH = 200, 50
 
 
-@pytest.mark.parametrize("first", range(0, COUNT, BATCH))
+@pytest.mark.parametrize("first", few(range(0, COUNT, BATCH), 2))
 def test_damage_is_refused_with_one_line(first):
     data = cluster_bundle(PROGRAM, DEPLOYMENT)
     refused = 0
@@ -131,7 +132,7 @@ def refused(data):
     return first
 
 
-@pytest.mark.parametrize("first", range(0, 240, 60))
+@pytest.mark.parametrize("first", few(range(0, 240, 60), 2))
 def test_damage_inside_of_a_role_is_refused_on_all_ranks_with_the_code_of_bad_bundles(first, monkeypatch):
     monkeypatch.setattr(waiting, "_LOOK_EVERY", 1)  # threads that wait sleep longer than ranks do
     data = cluster_bundle(ROWS, SPREAD)

@@ -24,6 +24,7 @@ from dfc_runtime.formats.cluster import (
     ResultPart,
     site,
 )
+from tests.support.sweeping import WHOLE
 
 CLUSTER = Cluster(
     jobs=(ClusterJob("ps", 2, elastic=False), ClusterJob("worker", 4, elastic=True)),
@@ -201,6 +202,9 @@ def test_what_does_not_fit_is_refused(path, value, message):
         read(changed(path, value))
 
 
+OTHERS = (None, 7, "text", [], {}, [1], 1.5, True)
+
+
 def test_anything_of_another_type_is_refused():
     """Each value in turn becomes one of another type: nothing but `ValueError` may come of it."""
     paths = []
@@ -212,8 +216,8 @@ def test_anything_of_another_type_is_refused():
         if isinstance(value, dict | list):
             pairs = value.items() if isinstance(value, dict) else enumerate(value)
             open_ += [([*path, key], each) for key, each in pairs]
-    for path in paths:
-        for value in (None, 7, "text", [], {}, [1], 1.5, True):
+    for number, path in enumerate(paths):
+        for value in OTHERS if WHOLE else OTHERS[number % 2 :: 2]:  # neighbours are alike
             try:
                 read(changed(path, value))
             except ValueError:

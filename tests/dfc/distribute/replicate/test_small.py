@@ -34,9 +34,9 @@ def feeds(blocks):
 def test_parts_are_added_along_the_tree_over_their_blocks(blocks):
     x, n = feeds(blocks)
     wanted = sequential(list(x)).tobytes(), sequential(list(n)).tobytes()
+    data = cluster_bundle(SUMS, PLACES.format(tasks=blocks, blocks=blocks))
     for tasks in sorted({1, min(2, blocks), min(3, blocks), blocks}):
-        data = cluster_bundle(SUMS, PLACES.format(tasks=tasks, blocks=blocks))
-        found = on_cluster(data, tasks, lambda module: module.f(x, n))
+        found = on_cluster(data, tasks, lambda module: module.f(x, n), jobs={"worker": tasks})
         assert (found.s.tobytes(), found.k.tobytes()) == wanted, tasks
         assert found.t == pytest.approx(x.sum(dtype=np.float64), rel=1e-12)
 
