@@ -14,36 +14,10 @@ from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic
 from dfc.driver import api
 from dfc.ir.options import CompileOptions
 from dfc.syntax.reader.reading import read_source
-from dfc_runtime import loads
 from tests.support.command_line import process
-from tests.support.corpus import ROOT
+from tests.support.sample_tests import LEARNING, SAMPLES, TESTS, passing_bundle
 
-SAMPLES = ROOT / "samples"
 PROGRAMS = sorted(SAMPLES.rglob("*.dfg"))
-TESTS = {
-    "01_mlp_digits": 0,
-    "02_convnet_batchnorm": 0,
-    "03_lstm_language_model": 0,
-    "04_transformer_encoder": 1,
-    "06_newton_and_power": 2,
-    "07_input_pipeline": 0,
-    "08_heat_equation": 1,
-    "convnet": 1,
-    "digits": 1,
-    "helpers": 1,
-    "images": 0,
-    "kmeans": 1,
-    "linear_regression": 1,
-    "lstm": 0,
-    "pipeline": 0,
-    "rosenbrock": 1,
-    "sign_sgd": 0,
-    "skipgram": 0,
-    "synchronous": 0,
-    "transformer": 1,
-    "wide_deep": 0,
-    "word_vectors": 0,
-}
 COMPILED = list(TESTS)
 TOO_LARGE = ["05_sharded_embedding"]  # ten million words: compiled here, loaded on many machines
 ELSEWHERE = {"figures", "zoo", "seq2seq"}
@@ -69,16 +43,14 @@ def by_name(path: Path) -> str:
 def test_no_sample_is_forgotten() -> None:
     assert len(PROGRAMS) >= 11
     assert set(COMPILED) <= {path.stem for path in PROGRAMS}
+    texts = [Path(__file__).with_name(name).read_text() for name in ("test_learning.py", "test_sequences.py")]
+    loaded = set(re.findall(r'loaded\("(\w+)\.dfg"\)', "".join(texts)))
+    assert loaded == LEARNING <= set(COMPILED)
 
 
-@pytest.mark.parametrize("path", [p for p in PROGRAMS if p.stem in COMPILED], ids=by_name)
+@pytest.mark.parametrize("path", [p for p in PROGRAMS if p.stem in TESTS.keys() - LEARNING], ids=by_name)
 def test_a_sample_compiles_without_a_remark_and_passes_its_tests(path: Path) -> None:
-    assert api.check(read_source(path), {}) == []
-    model = loads(api.compile_source(read_source(path), CompileOptions(with_tests=True)).to_bytes())
-    assert len(model.tests) == TESTS[path.stem]
-    for test in model.tests.values():
-        model.init()
-        test()
+    assert passing_bundle(path)
 
 
 @pytest.mark.parametrize("path", [p for p in PROGRAMS if p.stem in TOO_LARGE], ids=by_name)
