@@ -36,7 +36,10 @@ _BYTES = ("dfc/bundle/test_writing.py", "dfc/cli/test_compile_command.py")
 _SELECTED = ("targets/cpu/test_", "targets/cpu/compile/entries/")
 _SELECTED_FILES = tuple(
     f"targets/cpu/compile/{name}.py"
-    for name in ("product/test_row_band", "product/test_row_blocks", "windows/test_direct")
+    for name in (
+        *("product/test_panels", "product/test_row_band", "product/test_row_blocks", "routines/test_routines"),
+        *("windows/test_direct", "windows/test_winograd"),
+    )
 )
 _FOREIGN = ("targets/cpu/test_foreign_code.py",)
 """But for other processors LLVM has another way to choose them."""

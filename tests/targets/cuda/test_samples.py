@@ -96,7 +96,13 @@ SMALLER = {
     "transformer": Sample(
         "transformer.dfg",
         few_steps,
-        {"WIDTH = 32": "WIDTH = 4", "HEADS = 4": "HEADS = 2", "HEADS, 64": "HEADS, 6"},
+        {
+            "WIDTH = 32": "WIDTH = 4",
+            "HEADS = 4": "HEADS = 2",
+            "HEADS, 64": "HEADS, 6",
+            "var second = Encoder[WIDTH, HEADS, 6]()\n": "",
+            " |> second": "",
+        },
         settings={"NUMBERS": 4, "PLACES": 3},
     ),
     "white_paper_figure_1_corrected": Sample(
