@@ -10,6 +10,7 @@ from dfc.elaborate.expressions.arguments import value_of
 from dfc.elaborate.mistakes import mistake
 from dfc.elaborate.state.reader_fields import PACKED_KINDS, fields_of
 from dfc.elaborate.types.convert import constant_of
+from dfc.ir.dtypes import I64
 from dfc.ir.types import TensorType
 from dfc.ops.effects.records import STRING, RecordAttributes
 from dfc_runtime.records.fields import Layout, field_of
@@ -19,6 +20,8 @@ ORDERS = {False: "", True: "files", "files": "files", "records": "records"}
 MOST_PASSES = 2**31
 MOST_PARTS = 2**20
 LARGEST_RECORD = 2**30
+IMAGE_FILES = "image_files"
+"""The reader whose fields are always the same."""
 LONGEST = 1 << 20
 """Room for a record, where the program says nothing."""
 
@@ -56,6 +59,8 @@ class ReaderArguments:
         return attributes, tuple(types)
 
     def _fields(self) -> tuple[tuple[str, ...], list[TensorType | None]]:
+        if self.function == IMAGE_FILES:
+            return ("image", "label"), [None, TensorType(I64)]
         argument = self.arguments.get("fields")
         return ((), []) if argument is None else fields_of(self.context, argument, PACKED_KINDS[self.function])
 

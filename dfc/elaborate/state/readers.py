@@ -1,4 +1,4 @@
-"""`record_files`, `line_files`, `csv_files`, `array_files`, `tar_files`: readers of records, whose position is state.
+"""`record_files`, `line_files`, `csv_files`, `array_files`, `tar_files`, `image_files`: readers, a position each.
 
     var files = record_files("data/train-*.rec", passes = 10, shuffle = true, seed = 3)
 
@@ -33,6 +33,7 @@ FUNCTIONS = {
     "csv_files": "tables",
     "array_files": "arrays",
     "tar_files": "archives",
+    "image_files": "folders",
 }
 """The formats that they read, by their names (`dfc_runtime.records.formats`)."""
 COMMON = (
@@ -47,6 +48,7 @@ SIGNATURES = {
     "csv_files": f"csv_files(const pattern: str, const fields, {COMMON}, {ROOM}, {WRITTEN})",
     "array_files": f"array_files(const pattern: str, const fields, {COMMON})",
     "tar_files": f"tar_files(const pattern: str, const fields, {COMMON}, {ROOM})",
+    "image_files": f"image_files(const pattern: str, {COMMON}, {ROOM})",
 }
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dfc_runtime.records.files import IndexedFiles
     from dfc_runtime.records.framing import OnError
 
-RECORDS, LINES, TABLES, ARRAYS, ARCHIVES = "records", "lines", "tables", "arrays", "archives"
+RECORDS, LINES, TABLES, ARRAYS, ARCHIVES, FOLDERS = "records", "lines", "tables", "arrays", "archives", "folders"
 Stated = Mapping[str, object]
 """What a bundle says of a reader: `field_names` and `field_types`, and how tables are written, among others."""
 
@@ -61,12 +61,19 @@ def _archives(paths: Sequence[str], on_error: OnError, stated: Stated) -> Indexe
     return SampleFiles(paths, on_error, layout_of(stated))
 
 
+def _folders(paths: Sequence[str], on_error: OnError, stated: Stated) -> IndexedFiles:
+    from dfc_runtime.records.folders import ImageFiles  # as above
+
+    return ImageFiles(paths, on_error, layout_of(stated))
+
+
 FORMATS: Mapping[str, Format] = {
     RECORDS: Format("record_files", "records", _records),
     LINES: Format("line_files", "lines", _lines),
     TABLES: Format("csv_files", "rows", _tables, is_packed=True),
     ARRAYS: Format("array_files", "rows", _arrays, is_packed=True),
     ARCHIVES: Format("tar_files", "samples", _archives, is_packed=True),
+    FOLDERS: Format("image_files", "images", _folders, is_packed=True),
 }
 
 

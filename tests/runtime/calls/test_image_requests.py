@@ -74,6 +74,21 @@ def test_a_damaged_image_is_an_error_with_its_file_number_and_offset(tmp_path: P
     assert (error.code, error.file, error.record, error.offset) == ("E0914", str(path), 1, size)
 
 
+def test_images_of_folders_have_the_number_of_their_folder(tmp_path: Path) -> None:
+    text = FATAL.replace('record_files("*.rec"', 'image_files("*/*"').replace("fields.", "record.")
+    text = text.replace("  let fields = parse_example(record, (image = string, label = i64))\n", "")
+    for number, name in enumerate(("b/1.jpg", "b/0.png", "a/7.jpg", "c/x")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes([*GOOD[:3], b"no image"][number])
+    model = dfc.loads(compiled(text), threads=1, folder=tmp_path)
+    got = [model.next() for _ in range(3)]
+    assert [each.label for each in got] == [0, 1, 1]
+    expected = [decode(GOOD[number], HEIGHT, WIDTH) for number in (2, 1, 0)]
+    np.testing.assert_array_equal([each.image for each in got], expected)
+    with pytest.raises(RecordError, match=r"the image in the file .*c/x, at byte 0, is damaged: it is neither"):
+        model.next()
+
+
 def test_a_runner_that_meets_a_damaged_image_fails_with_it(tmp_path: Path) -> None:
     text = FLAGGED.replace(', on_error = "flag"', "").replace("COPIES", "3")
     text = text.replace(

@@ -128,6 +128,7 @@ MISTAKES = {
     'array_files("a", (x = string))': "E0316",
     'tar_files("a", (x = f32[3]))': "E0302",
     'array_files("a", (x = i64), longest = 3)': "E0204",
+    'image_files("a", fields = (x = i64))': "E0204",
 }
 
 
@@ -185,6 +186,13 @@ def test_a_reader_of_rows_gives_their_fields() -> None:
     assert [str(value.type) for value in made[3].results[:-1]] == ["i64", "i64[3]", "u8[2, 3]"]
     fixed = entry("let row = files.next()", files='var files = csv_files("a.csv", (x = f64, y = u8[3]))\n')
     assert str(nodes(fixed)[1].results[0].type) == "u8[11]"
+
+
+def test_a_reader_of_images_gives_bytes_and_a_label() -> None:
+    files = 'var files = image_files("*/*.jpg", longest = 100)\n'
+    made = nodes(entry("let next = files.next()", "return next.label", result=" -> i64", files=files))
+    assert [str(value.type) for value in made[1].results[:1]] == [f"u8[{16 + 8 + 100}]"]
+    assert [str(value.type) for value in made[3].results[:-1]] == ["i64[3]", "i64"]
 
 
 def test_fields_may_have_the_sizes_of_a_block() -> None:
