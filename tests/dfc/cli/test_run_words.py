@@ -14,15 +14,17 @@ from dfc.cli.main import cli
 from dfc.driver import api
 from tests.support.command_line import Command, fork
 
+PROGRAM = Path(__file__).parent / "line.dfg"
 DEPLOYMENT = "job worker tasks 2\n"
 STRANGE = ("-x.bundle", ":", "--help", "-n", "a b.bundle", "--", "é=:.bundle")
 
 
-@pytest.fixture
-def spread(folder: Path) -> bytes:
-    """A bundle for two ranks."""
-    (folder / "line.deploy").write_text(f'deploy 1 for "line.dfg"\n\n{DEPLOYMENT}')
-    return api.compile(folder / "line.dfg", deploy=folder / "line.deploy").to_bytes()
+@pytest.fixture(scope="module")
+def spread(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A bundle of `line.dfg` for two ranks."""
+    deployment = tmp_path_factory.mktemp("spread") / "line.deploy"
+    deployment.write_text(f'deploy 1 for "line.dfg"\n\n{DEPLOYMENT}')
+    return api.compile(PROGRAM, deploy=deployment).to_bytes()
 
 
 @pytest.mark.parametrize("name", STRANGE)
@@ -55,11 +57,10 @@ def test_an_entry_that_no_launcher_passes_on_is_refused(folder: Path, spread: by
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("name", ["-x.bundle", ":"])
-def test_a_bundle_of_a_strange_name_runs_on_ranks(name: str, folder: Path, spread: bytes) -> None:
+def test_a_bundle_of_a_strange_name_runs_on_ranks(name: str, folder: Path, spread: bytes, dfc: Command) -> None:
     pytest.importorskip("mpi4py")
     Path(name).write_bytes(spread)
-    alone = fork("run", "line.bundle", "predict", "--feed", "x=x.npy", "--out", "alone.npz", folder=folder)
-    assert alone.code == 0
+    assert dfc("run", "line.bundle", "predict", "--feed", "x=x.npy", "--out", "alone.npz").code == 0
     ended = fork("run", "-n", "2", "--feed", "x=x.npy", "--out", ":", "--", name, "predict", folder=folder)
     assert (ended.code, ended.err) == (0, "")
     with np.load("alone.npz") as one, np.load(":") as two:
