@@ -16,7 +16,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc_target_cuda.target import SIMULATOR
-from tests.support.empty_environment import ROOT, Environment, build_wheel, run_side_wheels
+from tests.support.empty_environment import ROOT, Environment, project_wheels
 
 PROGRAM = """dfg 1
 
@@ -35,6 +35,7 @@ from importlib.util import find_spec
 import numpy as np
 import dfc_runtime
 
+assert dfc_runtime.verify(sys.argv[1]).name == "model"
 model = dfc_runtime.load(sys.argv[1])
 feeds = np.load(sys.argv[2])
 losses = [float(model.train(x=feeds["x"], y=feeds["y"]).loss) for _ in range(3)]
@@ -44,8 +45,8 @@ print(json.dumps([losses, [name for name in {COMPILER!r} if find_spec(name)], df
 
 @pytest.fixture(scope="module")
 def wheels() -> dict[str, Path]:
-    """The wheel of each distribution of the run side."""
-    return run_side_wheels()
+    """The wheel of each distribution."""
+    return project_wheels()
 
 
 @pytest.fixture(scope="module")
@@ -76,72 +77,54 @@ def used(environment: Environment, files: Path) -> tuple[list[float], list[str],
     return losses, found, Path(file)
 
 
-def test_a_bundle_runs_without_the_compiler(wheels: dict[str, Path], files: Path, tmp_path: Path) -> None:
+def test_bundles_run_without_the_compiler_where_their_driver_is(
+    wheels: dict[str, Path], files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an environment that gets one distribution after the other; what is lacking is said with its remedy."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     environment = Environment(tmp_path / "empty")
-    environment.link("numpy", "ml-dtypes")
-    environment.run("pip", "install", wheels["dfc-runtime"], wheels["dfc-driver-cpu"], folder=tmp_path)
+    environment.link("numpy", "ml-dtypes", "cuda-bindings")
+    environment.run("pip", "install", wheels["dfc-runtime"], folder=tmp_path)
+    lacking = "the bundle needs the driver cpu; installed: {}: pip install dfc-driver-cpu"
+    assert failures(environment, files, "cpu") == [["E0907", lacking.format("none")]]
+    environment.run("pip", "install", wheels["dfc-driver-cuda"], folder=tmp_path)
+    [without, (code, message)] = failures(environment, files, "cpu", "cuda")
+    assert without == ["E0907", lacking.format("cuda")]
+    assert code in ("E0921", "E0922")
+    assert "driver" in message or "GPU" in message
+    environment.run("pip", "install", wheels["dfc-driver-cpu"], folder=tmp_path)
     losses, found, file = used(environment, files)
     assert losses == expected(files)
     assert found == []
     assert file.is_relative_to(environment.packages)
-    assert (
-        environment.run(
-            "python", "-Ic", "import dfc_runtime as r; print(r.verify('cpu.bundle').name)", folder=files
-        ).strip()
-        == "model"
-    )
 
 
-def test_a_runtime_without_a_driver_says_what_to_install(wheels: dict[str, Path], files: Path, tmp_path: Path) -> None:
-    environment = Environment(tmp_path / "empty")
-    environment.link("numpy", "ml-dtypes")
-    environment.run("pip", "install", wheels["dfc-runtime"], folder=tmp_path)
-    assert failure(environment, "cpu.bundle", files) == (
-        "E0907",
-        "the bundle needs the driver cpu; installed: none: pip install dfc-driver-cpu",
-    )
-    environment.run("pip", "install", wheels["dfc-driver-cpu"], folder=tmp_path)
-    assert failure(environment, "cuda.bundle", files) == (
-        "E0907",
-        "the bundle needs the driver cuda; installed: cpu: pip install dfc-driver-cuda",
-    )
-
-
-def test_the_driver_of_gpus_loads_and_says_that_there_is_none(
-    wheels: dict[str, Path], files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    environment = Environment(tmp_path / "empty")
-    environment.link("numpy", "ml-dtypes", "cuda-bindings")
-    environment.run("pip", "install", wheels["dfc-runtime"], wheels["dfc-driver-cuda"], folder=tmp_path)
-    code, message = failure(environment, "cuda.bundle", files)
-    assert code in ("E0921", "E0922")
-    assert "driver" in message or "GPU" in message
-    shown = "from importlib.metadata import entry_points; print(*[p.load() for p in entry_points(group='dfc.drivers')])"
-    assert environment.run("python", "-Ic", shown, folder=files) == "<class 'dfc_driver_cuda.driver.CudaDriver'>\n"
-
-
-def failure(environment: Environment, bundle: str, files: Path) -> tuple[str, str]:
-    """The message with which loading ends."""
+def failures(environment: Environment, files: Path, *bundles: str) -> list[list[str]]:
+    """The messages with which loading these ends."""
     script = (
         "import json, sys, dfc_runtime\n"
-        "try:\n    dfc_runtime.load(sys.argv[1])\n"
-        "except dfc_runtime.DfcError as error:\n    print(json.dumps([error.code, error.message]))\n"
+        "told = []\n"
+        "for name in sys.argv[1:]:\n"
+        "    try:\n        dfc_runtime.load(f'{name}.bundle')\n"
+        "    except dfc_runtime.DfcError as error:\n        told.append([error.code, error.message])\n"
+        "print(json.dumps(told))\n"
     )
-    code, message = json.loads(environment.run("python", "-Ic", script, bundle, folder=files))
-    return code, message
+    return json.loads(environment.run("python", "-Ic", script, *bundles, folder=files))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # four builds by pip
-def test_the_compiler_and_the_run_side_share_an_environment(files: Path, tmp_path: Path) -> None:
-    """`pip install .` behind `pip install ./runtime`: one copy of each package, and each can go without the other."""
+@pytest.mark.timeout(600)  # two builds by pip
+def test_the_compiler_and_the_run_side_share_an_environment(
+    wheels: dict[str, Path], files: Path, tmp_path: Path
+) -> None:
+    """The compiler behind the run side, which its wheel requires from the checkout: one copy of each package, and each
+    can go without the other."""
     environment = Environment(tmp_path / "empty")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     needed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["requires"]
     environment.link("hatchling", *(Requirement(each).name for each in needed))
-    environment.run("pip", "install", "./runtime", "./targets/cpu/run", folder=ROOT)
-    environment.run("pip", "install", ".", folder=ROOT)
+    environment.run("pip", "install", wheels["dfc-runtime"], wheels["dfc-driver-cpu"], folder=tmp_path)
+    environment.run("pip", "install", wheels["dfc"], folder=tmp_path)
     (files / "again.dfg").write_text(PROGRAM)
     environment.run("dfc", "compile", "again.dfg", "-o", "again.bundle", folder=files)
     assert "gpu" not in environment.run("dfc", "ops", folder=files).splitlines()[-1]
@@ -152,9 +135,9 @@ def test_the_compiler_and_the_run_side_share_an_environment(files: Path, tmp_pat
     assert not {"dfc", "dfc_target_cpu", "dfc_target_cuda"} & set(found)
 
 
-def test_no_two_distributions_own_a_file(wheels: dict[str, Path], tmp_path: Path) -> None:
+def test_no_two_distributions_own_a_file(wheels: dict[str, Path]) -> None:
     owners: dict[str, str] = {}
-    for name, wheel in {**wheels, "dfc": build_wheel(ROOT, tmp_path)}.items():
+    for name, wheel in wheels.items():
         packages = {member for member in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in member}
         assert packages
         for member in packages:

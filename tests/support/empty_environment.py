@@ -75,13 +75,13 @@ class Environment:
         return done.stdout
 
 
-def run_side_wheels() -> dict[str, Path]:
-    """The wheel of each distribution of the run side, built once for all processes of a run of the tests."""
+def project_wheels() -> dict[str, Path]:
+    """The wheel of each distribution, built once for all processes of a run of the tests."""
     folder = Path(os.environ["DFC_CACHE"]) / "wheels"
     folder.mkdir(exist_ok=True)
     with (folder / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return {name: _built(project, folder / name) for name, project in RUN_SIDE.items()}
+        return {name: _built(project, folder / name) for name, project in {"dfc": ROOT, **RUN_SIDE}.items()}
 
 
 def _built(project: Path, into: Path) -> Path:
