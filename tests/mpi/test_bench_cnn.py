@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
 
-from dfc.cli.failures import guarded
-from dfc.cli.main import cli
-from tests.support.quick_code import quick_code
+from tests.support.rank_launcher import forked_job
 from tests.support.sweeping import WHOLE
 
 pytestmark = [pytest.mark.timeout(120)]
@@ -35,16 +34,11 @@ RUN = [("overfeat", mode) for mode in WAYS] + [("resnet50", "parameter_server")]
 
 
 @pytest.mark.parametrize(("model", "mode"), RUN if WHOLE else RUN[:1])
-def test_ranks_are_started_and_their_rate_is_printed(
-    model: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+def test_ranks_are_started_and_their_rate_is_printed(model: str, mode: str, tmp_path: Path) -> None:
     words = ["bench", "cnn", f"--model={model}", f"--variable_update={mode}", *WAYS[mode], *TINY]
-    with quick_code():
-        code = guarded(lambda: cli.main(words, prog_name="dfc", standalone_mode=False))
-    out, err = capfd.readouterr()
-    assert (code, err) == (0, "")
-    found = json.loads(out)
+    done = forked_job(*words, folder=tmp_path, environment={**os.environ, "TMPDIR": str(tmp_path)}, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
     timings = 2 if mode == "independent" else 1
     assert (found["ranks"], found["devices"]) == (2 + SERVERS.count(":") * (mode == "parameter_server"), 2)
     assert len(found["step_seconds"]) == timings

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -17,8 +16,7 @@ from dfc_runtime.distributed.launch.processes import Ends
 @pytest.fixture
 def children() -> Iterator[list[subprocess.Popen[bytes]]]:
     """Six that wait for their input to end."""
-    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    made = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(6)]
+    made = [subprocess.Popen(["cat"], stdin=subprocess.PIPE) for _ in range(6)]
     yield made
     for each in made:
         each.kill()
