@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from dfc.ir.dtypes import I64
 from dfc.kernels.access import NONE, Access, IndexKey, Lookup, StageAccess, dependencies
-from dfc.kernels.body import Accumulated, AxisIndex, Instruction, Reduced
+from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Reduced
 
 Item = int | Lookup
 """An instruction by its position, or an index that is to be checked."""
@@ -69,3 +70,21 @@ def varying(
         direct = direct or (isinstance(operation, Accumulated) and accumulated)
         flags.append(direct or any(flags[i] for i in dependencies(one, load)))
     return flags
+
+
+def ramps(body: Sequence[Instruction], varies: Sequence[bool], axis: int) -> frozenset[int]:
+    """The instructions that grow by 1 from each neighbour along `axis` to the next; `varies` as `varying` says it."""
+    steps: list[int | None] = []
+    for one, differs in zip(body, varies, strict=True):
+        operation, step = one.operation, None
+        arguments = [steps[i] for i in one.arguments]
+        if not differs:
+            step = 0
+        elif isinstance(operation, AxisIndex):
+            step = 1 if operation.axis == axis else None
+        elif isinstance(operation, Apply) and operation.function in ("add", "sub") and one.dtype == I64:
+            left, right = arguments
+            if left is not None and right is not None:
+                step = left + right if operation.function == "add" else left - right
+        steps.append(step)
+    return frozenset(position for position, step in enumerate(steps) if step == 1)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 
 from dfc.deferred.dataclasses import dataclass
-from dfc.ir.dims import ZERO
+from dfc.ir.dims import ONE, ZERO
 from dfc.ir.dtypes import DType
 from dfc.kernels.access import NONE, Access, IndexKey, Lookup
 from dfc.kernels.body import Affine
@@ -48,6 +48,7 @@ class Point:
     indices: dict[int, Value] = field(default_factory=dict)
     values: dict[int, Value] = field(default_factory=dict)
     lookups: dict[IndexKey, Value] = field(default_factory=dict)
+    neighbours: dict[IndexKey, Value] = field(default_factory=dict)  # whether the lanes of a lookup follow each other
     splats: dict[Value, Value] = field(default_factory=dict)
     reduced: dict[tuple[int, int], Value] = field(default_factory=dict)
     accumulated: Value | None = None
@@ -62,6 +63,7 @@ class Point:
             dict(indices),
             dict(self.values),
             dict(self.lookups),
+            dict(self.neighbours),
             dict(self.splats),
             self.reduced,
             self.accumulated,
@@ -214,12 +216,31 @@ class MemoryCode:
         if access.bounds:
             inside = self.all_lanes(point, self.valid(point, access))
             mask = inside if mask is None else f.bit_and(mask, inside)
-        raw = self._load_lanes(point, access, kind, (base, offsets), mask)
+        near = self._neighbours(point, access)
+        if near is None or offsets is None:
+            raw = self._load_lanes(point, access, kind, (base, offsets), mask)
+        else:
+            start = f.gep(self.element(access), base, f.extract(offsets, 0))
+            raw = f.choose(
+                near,
+                lambda: f.load(kind, start) if mask is None else f.masked_load(kind, start, mask, zero(kind)),
+                lambda: self._load_lanes(point, access, kind, (base, offsets), mask),
+                "near",
+            )
         value = self.site.functions.widen(f, raw, dtype)
         if access.otherwise == NONE:
             return value
         assert mask is not None
         return f.select(mask, value, self.all_lanes(point, point.values[access.otherwise]))
+
+    def _neighbours(self, point: Point, access: Access) -> Value | None:
+        """Whether all lanes are neighbours in memory, where only the run knows; None if they never are."""
+        if access.bounds or point.vector == NONE or access.coefficients[point.vector] != ZERO:
+            return None
+        varying = [one for one in access.lookups if lane_count(point.lookups[one.key].type) > 1]
+        if len(varying) != 1 or varying[0].stride != ONE:
+            return None
+        return point.neighbours.get(varying[0].key)
 
     def _load_lanes(
         self, point: Point, access: Access, kind: str, location: tuple[Value, Value | None], mask: Value | None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dfc.kernels.access import NONE, Access, Lookup, StageAccess
 from dfc.kernels.body import Accumulated, Apply, AxisIndex, Instruction, Load, Number, Philox, Reduced, Size
 from dfc.kernels.errors import CodeGenerationError
-from dfc.kernels.levels import items_by_level, varying
+from dfc.kernels.levels import items_by_level, ramps, varying
 from dfc_target_cpu.elementwise.accesses import EmissionSite, MemoryCode, Point, PrefetchDistance
 from dfc_target_cpu.elementwise.types import is_signed, number_literal
 from dfc_target_cpu.entries.faults import report_if
@@ -42,6 +42,7 @@ class BodyCode(MemoryCode):
         self.access = access
         self.levels = {axis: level + 1 for level, axis in enumerate(order)}
         self.varies = varying(body, access, (vector,), reduced=outer_varies, accumulated=outer_varies)
+        self._ramps = ramps(body, self.varies, vector)
         self._outer_levels = outer_levels
         self._written = written
         self._in_order = in_order
@@ -99,7 +100,8 @@ class BodyCode(MemoryCode):
         return self.site.functions.apply(self.f, operation.function, arguments, types, one.dtype)
 
     def _checked(self, lookup: Lookup, point: Point) -> Value:
-        """A computed index as a whole number in range; negative ones count from the end."""
+        """A computed index as a whole number in range; negative ones count from the end. Where lanes follow each other,
+        the first one shows whether all are inside."""
         f = self.f
         dtype = self.body[lookup.instruction].dtype
         raw = point.values[lookup.instruction]
@@ -108,12 +110,22 @@ class BodyCode(MemoryCode):
         index = raw if raw.type == kind else f.resize(raw, kind, signed=is_signed(dtype))
         if lookup.fault == NONE:
             return index
-        extent = f.splat(self.dims.value(lookup.extent), lanes)
+        extent = self.dims.value(lookup.extent)
+        if lanes == 1 or lookup.instruction not in self._ramps:
+            return self._in_range(lookup, point, index, extent)
+        first = f.extract(index, 0)
+        inside = f.bit_and(f.icmp("sge", first, i64(0)), f.icmp("slt", first, f.sub(extent, i64(lanes - 1))))
+        point.neighbours[lookup.key] = inside
+        return f.choose(inside, lambda: index, lambda: self._in_range(lookup, point, index, extent), "ramp")
+
+    def _in_range(self, lookup: Lookup, point: Point, index: Value, extent: Value) -> Value:
+        f = self.f
+        limit = f.splat(extent, lane_count(index.type))
         wrapped = index
-        if is_signed(dtype):
-            negative = f.icmp("slt", index, constant(kind, 0))
-            wrapped = f.select(negative, f.binary("add", index, extent), index)
-        self._fail_if(f.icmp("uge", wrapped, extent), point, lookup.fault, [index, extent])
+        if is_signed(self.body[lookup.instruction].dtype):
+            negative = f.icmp("slt", index, constant(index.type, 0))
+            wrapped = f.select(negative, f.binary("add", index, limit), index)
+        self._fail_if(f.icmp("uge", wrapped, limit), point, lookup.fault, [index, limit])
         return wrapped
 
     def _fail_if(self, bad: Value, point: Point, site: int, values: list[Value]) -> None:
