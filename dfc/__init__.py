@@ -8,6 +8,9 @@
     loss, accuracy = model.train(images=x, labels=y, rate=0.1)
 
 Names are imported when they are first used: `import dfc` itself takes a few milliseconds.
+
+In: a program as text. Out: a bundle, a loaded module, or messages. Read `driver/api` first: what the commands of
+`cli` and callers in Python use.
 """
 
 from __future__ import annotations

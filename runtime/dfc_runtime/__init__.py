@@ -6,6 +6,8 @@
     loss, accuracy = model.train(images=x, labels=y, rate=0.1)
 
 Names are imported when they are first used, so that looking at a bundle needs no NumPy.
+
+In: a bundle. Out: a `Module` whose entries are called. Read first: `loading`, then `one_rank` and `module`.
 """
 
 from __future__ import annotations

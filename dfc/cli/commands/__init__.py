@@ -1,1 +1,4 @@
-"""One module a command; each offers `command`."""
+"""One module a command; each offers `command`.
+
+In: arguments. Out: an exit code, and what the command prints. Read first: `compile_command`.
+"""

@@ -11,6 +11,8 @@ A pure function of graph and placement; nothing of MPI is in it. Assumes a verif
 one send and one receive for each value and role that needs it from elsewhere; every role keeps the program order of its
 nodes, a receive stands right before its first use, a send right behind the value. Regions that span tasks run in each
 of them, with the carried values it owns; the owner of a loop's condition sends it to the others in every iteration.
+
+In: a graph and its placement. Out: `RankGraphs`. Read first: `split`, then `needs`, `build` and `check_parts`.
 """
 
 from dfc.distribute.partition.model import Edge, EntryParts, RankGraphs, RankRole

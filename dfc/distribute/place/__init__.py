@@ -5,6 +5,8 @@
 
 Assumes an optimised graph, entries replicated already. Guarantees a placement in which every node that touches state is
 where the state is; nodes that float are left out. Pure: the same graph, constraints and costs give the same placement.
+
+In: a graph and resolved constraints. Out: a `Placement`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ batch has another tree.
 The parts: `draws` random numbers by their place, `analysis` the way through an entry by the rules of sharding in the
 records of ops (`dfc.ops.rules`), `degrees` whether gradients are means or sums, `levels` the order of loops and common
 nodes, `emit` and `rewrite` the new entry, `mistakes` what cannot be done.
+
+In: a graph and what a deployment says of its entries. Out: the graph with replicated entries. Read first: `rewrite`,
+then `levels` and `emit`.
 """
 
 from __future__ import annotations

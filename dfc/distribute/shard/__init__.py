@@ -14,6 +14,9 @@ branches the owners go through the same iterations, with messages in each of the
 Assumes entries that are replicated already: what the tasks of a job have of their blocks stands in stacks at the top.
 Guarantees that only numbers and rows of what is picked travel, or values without the other axes of a table; and that
 state of the same rows which belongs to a variable (the slots of an optimiser) lies as that does.
+
+In: a graph and what a deployment divides. Out: the graph with routed rows. Read first: `model`, then `analysis` and
+`rewrite`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,9 @@ machine of threads may each run them in its own way:
   not positive).
 
 An instruction with several results is named by `Part` alone. Functions are equal only to themselves: make each once.
+
+In: terms (`dfc.kernels.terms`). Out: functions that are verified, printed and run here. Read first:
+`verify_function`, which says what holds of each.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Tensors that come from no tensor: constants, ranges, random numbers."""
+"""Tensors that come from no tensor: constants, ranges, random numbers.
+
+In: attributes alone. Out: records of the ops. Read first: `sources`, then `philox`.
+"""

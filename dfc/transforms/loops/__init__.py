@@ -1,1 +1,4 @@
-"""Passes about loops: what can be computed before them."""
+"""Passes about loops: what can be computed before them.
+
+In: a verified graph. Out: the same with fewer nodes inside of loops. Read first: `hoist_inputs`.
+"""

@@ -2,4 +2,6 @@
 
 Targets write plans, drivers read them. Read first: `plan`; `products` and `convolutions` are what a plan says of
 launches that libraries may make.
+
+In: JSON of a bundle. Out: checked steps; and back.
 """

@@ -1,1 +1,4 @@
-"""Starting, watching and ending the ranks of a job. Read first: `coordinator`, then `supervisor`."""
+"""Starting, watching and ending the ranks of a job. Read first: `coordinator`, then `supervisor`.
+
+In: a command and a number of ranks. Out: how each of them ended.
+"""
