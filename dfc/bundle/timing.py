@@ -35,7 +35,7 @@ from dfc.kernels.program import (
 )
 from dfc.kernels.traffic import launch_bytes
 from dfc.lower.legalise.meaning import meaning
-from dfc_runtime.observe.measuring import BEGIN, BYTES, EMPTY, END, OPERATIONS, TICK
+from dfc_runtime.observe.kernel_times import BEGIN, BYTES, EMPTY, END, OPERATIONS, TICK
 
 
 def timed(program: Program) -> Program:

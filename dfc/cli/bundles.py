@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # whoever only looks at a bundle needs nothing that runs it
     from dfc_runtime.calls.hosts import Handler
     from dfc_runtime.distributed.calls.cluster_module import ClusterModule
     from dfc_runtime.distributed.transport.comm import Comm
-    from dfc_runtime.observe.measuring import Meter
+    from dfc_runtime.observe.kernel_times import Meter
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def open_module(
         data=asked.data,
     )
     if asked.meter is not None:
-        from dfc_runtime.observe.measuring import is_timed
+        from dfc_runtime.observe.kernel_times import is_timed
 
         if not is_timed(module.manifest):
             raise click.UsageError(f"{path} has no clocks: compile it with --timed, or run the program FILE.dfg")
@@ -92,7 +92,7 @@ def open_module(
 
 
 def _tick_handler(meter: Meter) -> Mapping[str, Handler]:
-    from dfc_runtime.observe.measuring import TICK  # few runs are measured
+    from dfc_runtime.observe.kernel_times import TICK  # few runs are measured
 
     return {TICK: meter.tick}
 

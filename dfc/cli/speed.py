@@ -20,7 +20,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.formats.manifest import Entry, HostSite
-from dfc_runtime.observe.measuring import BYTES, OPERATIONS, Meter
+from dfc_runtime.observe.kernel_times import BYTES, OPERATIONS, Meter
 
 Array = NDArray[np.generic]
 SEED = 0

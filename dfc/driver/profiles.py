@@ -24,7 +24,7 @@ from dfc_runtime.errors import FileError
 from dfc_runtime.formats import strict_json
 from dfc_runtime.formats.fields import integer, items, mapping, seconds, text
 from dfc_runtime.formats.source import read_text
-from dfc_runtime.observe.measuring import Meter
+from dfc_runtime.observe.kernel_times import Meter
 
 FORMAT = "dfc profile 1"
 

@@ -10,7 +10,7 @@ import pytest
 import dfc
 from dfc.driver.api import compile_source
 from dfc.ir.options import TargetOptions
-from tests.support.spread_samples import ALL, Sample
+from tests.support.distributed_samples import ALL, Sample
 
 LEAST_NEAR = 1e-4
 pytestmark = pytest.mark.timeout(900)  # a sample has up to a hundred kernels to compile

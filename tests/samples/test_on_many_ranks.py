@@ -14,7 +14,7 @@ from dfc.driver.api import compile_source, read
 from dfc.elaborate import build
 from dfc.ir.options import CompileOptions
 from tests.support.clusters import cluster_bundle, on_cluster
-from tests.support.spread_samples import (
+from tests.support.distributed_samples import (
     ALL,
     DIVIDED,
     MISTAKEN,

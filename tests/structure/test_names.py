@@ -1,7 +1,7 @@
 """Names are words of the field: those of `docs/GLOSSARY.md` that the code is rid of come back nowhere.
 
-A name is what a definition gives: a function, a class, a parameter, a variable, a field, an alias. Of each the words
-count, `_found_memory` is `found` and `memory`.
+A name is what a definition gives: a function, a class, a parameter, a variable, a field, an alias, or a file or folder.
+Of each the words count, `_found_memory` is `found` and `memory`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,12 @@ ALLOWED = {
 }
 """Parts of names that are terms of the field."""
 
-PLACEMENT = {"build_place", "place", "place_on_devices", "place_state", "place_statement", "placed", "placed_entry"}
+PLACEMENT = {
+    *("build_place", "place", "place_command", "place_on_devices", "place_state", "place_statement"),
+    *("placed", "placed_entry"),
+}
 """Which device something runs on: the pass, the statement of a deployment, and what comes of them."""
-PLACES_ON_DEVICES = ("dfc/distribute/", "dfc/driver/")
+PLACES_ON_DEVICES = ("dfc/cli/commands/", "dfc/distribute/", "dfc/driver/")
 
 FOLDERS = ("bench/", "dfc/", "runtime/", "targets/", "tests/support/", "tools/")
 
@@ -80,6 +83,22 @@ def offences(file: str, text: str, code: str | None = None) -> list[str]:
         for name in names_in(ast.parse(text))
         if avoided_in(name) and not (is_placement and words_of(name) in PLACEMENT)
     ]
+
+
+def offences_in_path(file: str) -> list[str]:
+    """The folders of a file, and it, that have such a name."""
+    is_placement = file.startswith(PLACES_ON_DEVICES)
+    return [
+        name
+        for name in file.removesuffix(".py").split("/")
+        if avoided_in(name) and not (is_placement and words_of(name) in PLACEMENT)
+    ]
+
+
+def test_files_and_folders_are_words_of_the_field() -> None:
+    files = [file for file in python_files() if file.startswith(FOLDERS)]
+    assert {file: each for file in files if (each := offences_in_path(file))} == {}
+    assert offences_in_path("dfc/ops/placing/measuring.py") == ["placing", "measuring"]
 
 
 def test_names_are_words_of_the_field() -> None:

@@ -26,7 +26,7 @@ from dfc_runtime import Module
 from dfc_runtime.calls.batching import LAST
 from dfc_runtime.checkpoints.store import KEPT
 from dfc_runtime.formats.manifest import Entry
-from dfc_runtime.observe.measuring import Meter
+from dfc_runtime.observe.kernel_times import Meter
 
 if TYPE_CHECKING:  # most programs run on one rank
     from mpi4py import MPI

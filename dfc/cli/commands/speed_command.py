@@ -17,7 +17,7 @@ from dfc.cli.values import feeds, named, settings, sizes
 from dfc_runtime import Module
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.module import parts_of
-from dfc_runtime.observe.measuring import Meter
+from dfc_runtime.observe.kernel_times import Meter
 from dfc_runtime.one_rank import usable_threads
 
 WARMING = 2

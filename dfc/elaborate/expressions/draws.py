@@ -12,8 +12,8 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context
 from dfc.elaborate.expressions.arguments import ExpectedArgument, assign_arguments, value_of
 from dfc.elaborate.expressions.makers import type_argument
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import operate
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.state.randomness import call_rng_method as call_plain_method
 from dfc.elaborate.state.randomness import draw

@@ -13,9 +13,9 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import arguments_of
 from dfc.elaborate.expressions.indexing import index
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import apply
 from dfc.elaborate.expressions.operators import binary, invert, negate
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.names.names import look_up, member
 from dfc.elaborate.types.convert import check_fits, element_type, is_operand, not_an_operand, tensor

@@ -13,9 +13,9 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import apply
 from dfc.elaborate.expressions.operators import as_size
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.shapes.obligations import is_open, require
 from dfc.elaborate.shapes.size_inference import picked_by_mask

@@ -8,9 +8,9 @@ from dataclasses import replace
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import value_of
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import apply, operate
 from dfc.elaborate.expressions.operators import as_size
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.shapes.obligations import require
 from dfc.elaborate.types.convert import constant_of, default_type, element_type, is_operand, not_an_operand, tensor

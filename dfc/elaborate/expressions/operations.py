@@ -10,7 +10,7 @@ from typing import TypeVar
 from dfc.diagnostics.fixes import Edit, Help, editing, replacing
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Context
-from dfc.elaborate.expressions.places import OperationSpans
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.scope import BindingRole
 from dfc.elaborate.shapes.origins import origins, remedies

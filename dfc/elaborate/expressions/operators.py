@@ -9,8 +9,8 @@ from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import converted
 from dfc.elaborate.context import Context
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import apply, operate
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.types.convert import default_type, element_type, is_operand, not_an_operand, tensor
 from dfc.elaborate.types.entities import Constant, Entity, Opaque, Size, SizeCondition, Tensor, Unknown, Untyped

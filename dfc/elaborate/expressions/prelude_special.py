@@ -8,8 +8,8 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import value_of
 from dfc.elaborate.expressions.makers import stacked_operands
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import operate
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.expressions.prelude_records import require_sizes
 from dfc.elaborate.mistakes import mistake
 from dfc.elaborate.types.convert import constant_of

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import value_of
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import apply, operate
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.names.scope import BindingRole, Scope
 from dfc.elaborate.statements.regions import Region

@@ -15,8 +15,8 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context
 from dfc.elaborate.expressions.arguments import value_of
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import apply
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.shapes.obligations import require
 from dfc.elaborate.shapes.size_inference import measure

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context
 from dfc.elaborate.expressions.arguments import ExpectedArgument, assign_arguments, value_of
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import apply
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.shapes.obligations import require
 from dfc.elaborate.shapes.size_inference import measure

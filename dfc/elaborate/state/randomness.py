@@ -11,8 +11,8 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected, Frame
 from dfc.elaborate.expressions.arguments import ExpectedArgument, assign_arguments, value_of
 from dfc.elaborate.expressions.makers import type_argument
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import apply
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.state.variables import Variable
 from dfc.elaborate.statements.effects import record_effect

@@ -13,7 +13,7 @@ from dfc.elaborate.types.convert import constant_of
 from dfc.ir.dtypes import I64
 from dfc.ir.types import TensorType
 from dfc.ops.effects.records import STRING, RecordAttributes
-from dfc_runtime.records.fields import Layout, field_of
+from dfc_runtime.records.fields import RecordLayout, field_of
 
 ORDERS = {False: "", True: "files", "files": "files", "records": "records"}
 """What `shuffle` says, and what is shuffled then."""
@@ -73,9 +73,9 @@ class ReaderArguments:
             return longest  # in a block that is looked at for any sizes
         texts = [STRING if each is None else str(each) for each in types]
         try:
-            layout = Layout(tuple(field_of(name, text) for name, text in zip(names, texts, strict=True)))
+            layout = RecordLayout(tuple(field_of(name, text) for name, text in zip(names, texts, strict=True)))
         except ValueError:  # one alone is too large
-            layout = Layout(())
+            layout = RecordLayout(())
         if not 0 < layout.size <= LARGEST_RECORD:
             title = f"the fields of `{self.function}` have from 1 to {LARGEST_RECORD:,} bytes together"
             notes = ("a reader has room for one record, with all fields that are wanted",)

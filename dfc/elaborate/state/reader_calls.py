@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import Argument, Context, Expected
 from dfc.elaborate.expressions.arguments import assign_arguments, value_of
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import apply, operate
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, mistake
 from dfc.elaborate.shapes.size_inference import new_size
 from dfc.elaborate.state.reader_fields import EXAMPLE, fields_of

@@ -12,9 +12,9 @@ from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import grouped
 from dfc.elaborate.context import Context
 from dfc.elaborate.expressions.indexing import Added, Picked, Point, Range, Selector, select
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import assuming
 from dfc.elaborate.expressions.operators import whole_quotient
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.names import no_such_name
 from dfc.elaborate.names.scope import Binding, BindingRole

@@ -12,9 +12,9 @@ from dataclasses import field
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.elaborate.context import EMITTED, Context, LoopState, Outcome
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.expressions.operations import apply
 from dfc.elaborate.expressions.operators import as_size
-from dfc.elaborate.expressions.places import OperationSpans
 from dfc.elaborate.expressions.recomputing import refuse_on_while, segment_length
 from dfc.elaborate.mistakes import Abandoned, mistake, unsupported
 from dfc.elaborate.names.scope import PROTECTED, BindingRole, Scope

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
-from dfc.elaborate.expressions.places import OperationSpans
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.names.roles import BindingRole
 from dfc.elaborate.types.resources import QueueMethod, QueueValue, ReaderMethod, ReaderValue, RngMethod
 from dfc.elaborate.types.variable import Variable

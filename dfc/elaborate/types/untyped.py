@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dfc.elaborate.expressions.places import OperationSpans
+from dfc.elaborate.expressions.operation_spans import OperationSpans
 from dfc.elaborate.types.convert import default_type
 from dfc.elaborate.types.entities import Constant, Entity, ListValue, Opaque, Size, Untyped
 from dfc.ir.dims import ONE

@@ -15,7 +15,7 @@ from dfc_runtime.checkpoints.saving import Saver
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.manifest import RECORD_NEXT, Manifest
 from dfc_runtime.observe.destinations import Destination, opened
-from dfc_runtime.observe.measuring import TICK
+from dfc_runtime.observe.kernel_times import TICK
 from dfc_runtime.observe.printing import formatted, print_line
 from dfc_runtime.observe.summaries import Sink, Summary, Value, histogram
 from dfc_runtime.observe.tracing import Recorder

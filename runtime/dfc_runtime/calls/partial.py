@@ -27,7 +27,7 @@ from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.manifest import Entry, Manifest, StateEntry
 from dfc_runtime.instances import image_for, make_driver
 from dfc_runtime.observe.finite import Part, checked, has_checks
-from dfc_runtime.observe.measuring import is_timed
+from dfc_runtime.observe.kernel_times import is_timed
 
 COMPILER = "dfc.driver.partial"
 

@@ -16,7 +16,7 @@ from dfc_runtime.distributed.calls.rank import Answer, Data
 from dfc_runtime.distributed.transport.comm import Array
 from dfc_runtime.errors import DfcError, FeedError, RankError
 from dfc_runtime.formats.fields import integer, items, seconds, text
-from dfc_runtime.observe.measuring import Meter, is_timed
+from dfc_runtime.observe.kernel_times import Meter, is_timed
 
 READY, KERNELS = "profile_ready", "profile_kernels"
 

@@ -20,7 +20,7 @@ from dfc_runtime.driver import Driver
 from dfc_runtime.formats.manifest import Entry, HostSite, Manifest
 from dfc_runtime.mixed.meeting import Meeting, StoppedError
 from dfc_runtime.mixed.plan import NOT_OUTSIDE, DevicePlan
-from dfc_runtime.observe.measuring import TICK
+from dfc_runtime.observe.kernel_times import TICK
 
 HostCall = Callable[[int, int], None]
 SEND, RECEIVE = "send", "recv"

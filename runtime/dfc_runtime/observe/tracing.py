@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats.manifest import HostSite
-from dfc_runtime.observe.measuring import TICK, pairing
+from dfc_runtime.observe.kernel_times import TICK, pairing
 
 MOST_EVENTS = 1_000_000
 COLUMNS = 4

@@ -45,7 +45,7 @@ INDICES = (*SIGNED, "u8", "u16", "u32", "u64")
 MOST_SLOTS = 1_000_000
 
 Access = Annotated[str, OneOf(("read", "write", "update"))]
-Role = Annotated[str, OneOf(("argument", "result", "resource", "constant", "arena", "register"))]
+BufferRole = Annotated[str, OneOf(("argument", "result", "resource", "constant", "arena", "register"))]
 ElementType = Annotated[str, OneOf(tuple(SIZES))]
 
 
@@ -73,7 +73,7 @@ class BufferPlan:
     """Memory of an entry. `room` is how many bytes it can have at most, over dims alone: it differs from `bytes` where
     sizes are measured. `offset` is an offset in the arena or in the constants; a `scalar` has rank 0."""
 
-    role: Role
+    role: BufferRole
     type: ElementType
     scalar: bool
     bytes: Formula

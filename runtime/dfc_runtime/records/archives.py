@@ -20,7 +20,7 @@ from dfc_runtime.errors import RecordError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.source import FileSource
 from dfc_runtime.records.cells import numbers_of
-from dfc_runtime.records.fields import Layout, numpy_type
+from dfc_runtime.records.fields import RecordLayout, numpy_type
 from dfc_runtime.records.framing import Frames, Numbers, OnError, foreign
 from dfc_runtime.records.index import RecordIndex
 from dfc_runtime.records.packing import PackedFiles, packed
@@ -50,7 +50,7 @@ class SampleFiles(PackedFiles):
 
     widest_gap: ClassVar[int] = 4 * BLOCK
 
-    def __init__(self, paths: Sequence[str | os.PathLike[str]], on_error: OnError, layout: Layout) -> None:
+    def __init__(self, paths: Sequence[str | os.PathLike[str]], on_error: OnError, layout: RecordLayout) -> None:
         self._samples: list[Samples] = []
         super().__init__(paths, on_error, layout)
 

@@ -26,7 +26,7 @@ from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.source import FileSource
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.records.crc32c import Bytes
-from dfc_runtime.records.fields import Field, Layout, numpy_type
+from dfc_runtime.records.fields import Field, RecordLayout, numpy_type
 from dfc_runtime.records.framing import Frames, Numbers, OnError, foreign
 from dfc_runtime.records.index import RecordIndex
 from dfc_runtime.records.packing import PackedFiles, packed
@@ -55,7 +55,7 @@ class Rows:
 class ArrayFiles(PackedFiles):
     """Files of arrays."""
 
-    def __init__(self, paths: Sequence[str | os.PathLike[str]], on_error: OnError, layout: Layout) -> None:
+    def __init__(self, paths: Sequence[str | os.PathLike[str]], on_error: OnError, layout: RecordLayout) -> None:
         self._rows: list[list[Rows]] = []
         super().__init__(paths, on_error, layout)
 

@@ -17,7 +17,7 @@ import numpy as np
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import RecordError
 from dfc_runtime.records import wire
-from dfc_runtime.records.example import Layout, Span, layouts, no_example
+from dfc_runtime.records.example import FeatureLayout, Span, layouts, no_example
 from dfc_runtime.records.framing import Frames, Numbers
 from dfc_runtime.records.wire import WireError
 
@@ -35,7 +35,7 @@ class Alike:
 
     rows: Numbers
     data: Bytes
-    features: Mapping[str, Layout]
+    features: Mapping[str, FeatureLayout]
     problem: WireError | None = None
 
     def lists(self, name: str) -> NDArray[np.generic]:
@@ -57,7 +57,7 @@ class Alike:
         joined = np.ascontiguousarray(self._joined(layout)).reshape(-1)
         return wire.varints(joined) if layout.kind == "int64" else joined.view("<f4")
 
-    def _joined(self, layout: Layout) -> Bytes:
+    def _joined(self, layout: FeatureLayout) -> Bytes:
         parts = [self.data[:, each.begin : each.end] for each in layout.spans]
         return parts[0] if len(parts) == 1 else np.concatenate([self.data[:, :0], *parts], axis=1)
 
@@ -158,7 +158,7 @@ def _are_lists(packed: Bytes) -> NDArray[np.bool_]:
     return ends
 
 
-def _free(layout: Layout) -> list[Span]:
+def _free(layout: FeatureLayout) -> list[Span]:
     """Where bytes may differ and the layout is the same: a number by itself ends where its bytes say."""
     return [span for span in layout.spans if layout.kind != "int64" or span.is_packed]
 

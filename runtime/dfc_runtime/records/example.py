@@ -42,7 +42,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FeatureLayout:
     """A feature as it lies in a record."""
 
     kind: Kind
@@ -78,10 +78,10 @@ def no_example(problem: WireError, where: str = "the record", file: str = "", re
 # ---------------------------------------------------------------- decoding --
 
 
-def layouts(data: bytes, names: Collection[str] | None = None) -> dict[str, Layout]:
+def layouts(data: bytes, names: Collection[str] | None = None) -> dict[str, FeatureLayout]:
     """Where the values of each feature lie, or of those of these names: others are not looked into. `WireError` if it
     is no example."""
-    features: dict[str, Layout] = {}
+    features: dict[str, FeatureLayout] = {}
     for number, kind, begin, end in wire.fields(data, 0, len(data)):
         if (number, kind) == (1, LENGTH):
             for inner, inner_kind, first, last in wire.fields(data, begin, end):
@@ -92,9 +92,9 @@ def layouts(data: bytes, names: Collection[str] | None = None) -> dict[str, Layo
     return features
 
 
-def _entry(data: bytes, begin: int, end: int, names: Collection[str] | None) -> tuple[str, Layout]:
+def _entry(data: bytes, begin: int, end: int, names: Collection[str] | None) -> tuple[str, FeatureLayout]:
     """A name and its feature, if that is asked for."""
-    name, layout, values = "", Layout(""), list[tuple[int, int]]()
+    name, layout, values = "", FeatureLayout(""), list[tuple[int, int]]()
     for number, kind, first, last in wire.fields(data, begin, end):
         if (number, kind) == (1, LENGTH):
             try:
@@ -109,12 +109,12 @@ def _entry(data: bytes, begin: int, end: int, names: Collection[str] | None) -> 
     return name, layout
 
 
-def _feature(data: bytes, begin: int, end: int, layout: Layout) -> Layout:
+def _feature(data: bytes, begin: int, end: int, layout: FeatureLayout) -> FeatureLayout:
     for number, kind, first, last in wire.fields(data, begin, end):
         if kind == LENGTH and number in (_BYTES, _FLOAT, _INT64):
             spans = tuple(_list(data, first, last, number))
             is_same = layout.kind == KINDS[number]
-            layout = Layout(KINDS[number], layout.spans + spans if is_same else spans)
+            layout = FeatureLayout(KINDS[number], layout.spans + spans if is_same else spans)
     return layout
 
 
@@ -133,7 +133,7 @@ def _list(data: bytes, begin: int, end: int, of: int) -> list[Span]:
     return spans
 
 
-def values_of(data: bytes, layout: Layout) -> Values:
+def values_of(data: bytes, layout: FeatureLayout) -> Values:
     """The values of one feature; `WireError` if they are none of its kind."""
     if layout.kind == "float":
         return np.frombuffer(b"".join([data[each.begin : each.end] for each in layout.spans]), "<f4")

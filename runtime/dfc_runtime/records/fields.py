@@ -67,7 +67,7 @@ def field_of(name: str, type_: str) -> Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RecordLayout:
     """Where the fields of a record lie."""
 
     fields: tuple[Field, ...]

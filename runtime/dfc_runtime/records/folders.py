@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dfc_runtime.formats.source import FileSource
-from dfc_runtime.records.fields import Layout
+from dfc_runtime.records.fields import RecordLayout
 from dfc_runtime.records.framing import Frames, Numbers, OnError
 from dfc_runtime.records.index import RecordIndex
 from dfc_runtime.records.packing import PackedFiles, packed
@@ -22,7 +22,7 @@ from dfc_runtime.terminal import in_one_line
 class ImageFiles(PackedFiles):
     """A record each. Strings of the layout are the bytes, and numbers the label."""
 
-    def __init__(self, paths: Sequence[str | os.PathLike[str]], on_error: OnError, layout: Layout) -> None:
+    def __init__(self, paths: Sequence[str | os.PathLike[str]], on_error: OnError, layout: RecordLayout) -> None:
         folders = [os.path.basename(os.path.dirname(os.path.abspath(path))) for path in paths]
         numbers = {name: number for number, name in enumerate(sorted({*folders}, key=os.fsencode))}
         self._labels = np.array([numbers[name] for name in folders], np.int64)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.records.fields import Layout, field_of
+from dfc_runtime.records.fields import RecordLayout, field_of
 
 if TYPE_CHECKING:
     from dfc_runtime.records.files import IndexedFiles
@@ -77,12 +77,12 @@ FORMATS: Mapping[str, Format] = {
 }
 
 
-def layout_of(stated: Stated) -> Layout:
+def layout_of(stated: Stated) -> RecordLayout:
     """Of the fields that a reader declares; `ValueError` if they are none."""
     names, types = _texts(stated.get("field_names")), _texts(stated.get("field_types"))
     if not names:
         raise ValueError("no fields")
-    return Layout(tuple(field_of(name, type_) for name, type_ in zip(names, types, strict=True)))
+    return RecordLayout(tuple(field_of(name, type_) for name, type_ in zip(names, types, strict=True)))
 
 
 def _texts(value: object) -> list[str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfc_runtime.errors import RecordError
-from dfc_runtime.records.fields import Layout, numpy_type
+from dfc_runtime.records.fields import RecordLayout, numpy_type
 from dfc_runtime.records.files import BATCH_BYTES, Batch, IndexedFiles, Prefetched
 from dfc_runtime.records.framing import Frames, Numbers, OnError
 from dfc_runtime.terminal import in_one_line
@@ -32,7 +32,7 @@ LONG = 128
 class PackedFiles(IndexedFiles):
     """Files that packed records are made of."""
 
-    def __init__(self, paths: Sequence[str | os.PathLike[str]], on_error: OnError, layout: Layout) -> None:
+    def __init__(self, paths: Sequence[str | os.PathLike[str]], on_error: OnError, layout: RecordLayout) -> None:
         self.layout, self.fixed = layout, layout.size
         super().__init__(paths, on_error)
 
@@ -71,7 +71,7 @@ class PackedFiles(IndexedFiles):
 
 
 def packed(
-    layout: Layout,
+    layout: RecordLayout,
     rows: int,
     numbers: Mapping[str, NDArray[np.generic]],
     source: NDArray[np.uint8],

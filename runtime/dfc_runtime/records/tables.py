@@ -22,7 +22,7 @@ from dfc_runtime.formats.source import FileSource
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.records.cells import numbers_of
 from dfc_runtime.records.crc32c import Bytes
-from dfc_runtime.records.fields import Layout, numpy_type
+from dfc_runtime.records.fields import RecordLayout, numpy_type
 from dfc_runtime.records.framing import Frames, Numbers, OnError
 from dfc_runtime.records.index import RecordIndex
 from dfc_runtime.records.lines import CARRIAGE_RETURN, LINE_FEED, WINDOW, lines_between, read_window, refuse_foreign
@@ -63,7 +63,7 @@ class TableFiles(PackedFiles):
         self,
         paths: Sequence[str | os.PathLike[str]],
         on_error: OnError,
-        layout: Layout,
+        layout: RecordLayout,
         *,
         head: bool = True,
         separator: str = ",",

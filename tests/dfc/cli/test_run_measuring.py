@@ -12,7 +12,7 @@ from dfc.cli.tracing import traces
 from dfc.diagnostics.source import SourceFile
 from dfc.driver import api, profiles
 from dfc.ir.options import CompileOptions
-from dfc_runtime.observe.measuring import TICK
+from dfc_runtime.observe.kernel_times import TICK
 from tests.support.command_line import Command
 
 PROGRAM = """dfg 1

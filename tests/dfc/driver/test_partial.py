@@ -19,7 +19,7 @@ from dfc.ir.options import CompileOptions
 from dfc.ir.types import TensorType
 from dfc_runtime.calls import partial
 from dfc_runtime.errors import RunError
-from dfc_runtime.observe.measuring import TICK, Meter
+from dfc_runtime.observe.kernel_times import TICK, Meter
 from tests.support.cases import Case, array_of
 from tests.support.observing import observed
 from tests.support.random_graphs import random_case

@@ -19,7 +19,7 @@ from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.transport.comm import CONTROL
 from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import BundleError, FeedError, RunError, UnsupportedError
-from dfc_runtime.observe.measuring import TICK, Meter
+from dfc_runtime.observe.kernel_times import TICK, Meter
 from tests.support.bundles import roles_of, with_role
 from tests.support.cluster_parts import (
     PARTITIONED,

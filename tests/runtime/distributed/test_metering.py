@@ -16,7 +16,7 @@ from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.metering import MeasuredKernel, Metering, RankTimes
 from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import FeedError
-from dfc_runtime.observe.measuring import TICK, Meter
+from dfc_runtime.observe.kernel_times import TICK, Meter
 from tests.support.clusters import undivided
 from tests.support.ranks import outcomes_on
 

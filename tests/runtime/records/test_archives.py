@@ -11,9 +11,9 @@ import pytest
 
 from dfc_runtime.errors import RecordError
 from dfc_runtime.records.archives import SampleFiles
-from dfc_runtime.records.fields import Field, Layout
+from dfc_runtime.records.fields import Field, RecordLayout
 
-LAYOUT = Layout((Field("cls", "i64"), Field("jpg", "string")))
+LAYOUT = RecordLayout((Field("cls", "i64"), Field("jpg", "string")))
 LONG = "folder/" * 20
 IMAGE = bytes(range(250)) * 6
 FILES = {
@@ -74,7 +74,7 @@ def test_a_sample_that_lacks_something_is_damaged(tmp_path: Path) -> None:
         with SampleFiles([tmp_path / f"{name}.tar"], "skip", LAYOUT) as files:
             assert read(files, np.arange(3)) == [(3, b""), (4, b"y")]
     message = r"it has several files that end in \.jpg"
-    jpg = Layout((Field("jpg", "string"),))
+    jpg = RecordLayout((Field("jpg", "string"),))
     with SampleFiles([twice], "fail", jpg) as files, pytest.raises(RecordError, match=message):
         files.read(np.array([1]))
 

@@ -10,9 +10,9 @@ import pytest
 from dfc_runtime.errors import RecordError
 from dfc_runtime.records import arrays
 from dfc_runtime.records.arrays import ArrayFiles
-from dfc_runtime.records.fields import NUMPY_TYPES, Field, Layout
+from dfc_runtime.records.fields import NUMPY_TYPES, Field, RecordLayout
 
-LAYOUT = Layout((Field("label", "i64"), Field("image", "u8", (5, 3))))
+LAYOUT = RecordLayout((Field("label", "i64"), Field("image", "u8", (5, 3))))
 
 
 def some(count: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -54,7 +54,7 @@ def test_rows_of_archives_are_read_at_random(
 def test_a_file_of_one_array_holds_the_one_field(tmp_path: Path, dtype: str) -> None:
     array = np.arange(24).reshape(4, 2, 3).astype(NUMPY_TYPES[dtype])
     np.save(tmp_path / "any.npy", array)
-    with ArrayFiles([tmp_path / "any.npy"], "fail", Layout((Field("x", dtype, (6,)),))) as files:
+    with ArrayFiles([tmp_path / "any.npy"], "fail", RecordLayout((Field("x", dtype, (6,)),))) as files:
         frames = files.read(np.array([3, 0])).frames
         assert [frames.record(row) for row in range(2)] == [array[3].tobytes(), array[0].tobytes()]
 
@@ -105,7 +105,7 @@ def test_a_file_that_ends_too_early_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     np.save(path, np.arange(10.0))
     data = path.read_bytes()
-    layout = Layout((Field("x", "f64"),))
+    layout = RecordLayout((Field("x", "f64"),))
     path.write_bytes(data[:-20])
     with pytest.raises(RecordError, match=r"a\.npy: its array has 10 rows, and the file ends after 7 of") as caught:
         ArrayFiles([path], "fail", layout)

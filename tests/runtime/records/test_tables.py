@@ -11,10 +11,12 @@ import pytest
 
 from dfc_runtime.errors import RecordError
 from dfc_runtime.records import packing, tables
-from dfc_runtime.records.fields import Field, Layout
+from dfc_runtime.records.fields import Field, RecordLayout
 from dfc_runtime.records.tables import TableFiles
 
-LAYOUT = Layout((Field("name", "string"), Field("label", "i64"), Field("x", "f32", (2,)), Field("note", "string")))
+LAYOUT = RecordLayout(
+    (Field("name", "string"), Field("label", "i64"), Field("x", "f32", (2,)), Field("note", "string"))
+)
 TABLE = 'label,x,y,name,note\n3,1.5,-2,"a, ""b""",plain\r\n\r\n-4,.25,1e3,"two\nlines",\n5,nan,inf,,"""quoted"""\n'
 
 
@@ -94,7 +96,7 @@ def test_a_damaged_row_is_an_error_with_its_place_or_left_out(tmp_path: Path, re
 def test_no_more_of_wide_rows_is_read_ahead_than_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "BATCH_BYTES", 30)
     (tmp_path / "a.csv").write_text("x,note\n" + f"1,{'n' * 8}\n" * 5)
-    with TableFiles([tmp_path / "a.csv"], "fail", Layout((Field("x", "i64"),))) as files:
+    with TableFiles([tmp_path / "a.csv"], "fail", RecordLayout((Field("x", "i64"),))) as files:
         assert [len(files.prefetch(np.arange(count)).lengths) for count in (1, 3, 5)] == [1, 3, 3]
 
 

@@ -11,8 +11,8 @@ import dfc_runtime
 from dfc.driver.api import compile_source
 from dfc.ir.options import TargetOptions
 from dfc_target_cuda.target import SIMULATOR
+from tests.support.distributed_samples import ALL, Outcome, Program, Sample, alone, floats, observed, whole
 from tests.support.simulated_runtime import simulated_devices
-from tests.support.spread_samples import ALL, Outcome, Program, Sample, alone, floats, observed, whole
 from tests.support.sweeping import few
 
 SMALL, LABELS = floats(3, 8, 8, 1), whole(10, 3)

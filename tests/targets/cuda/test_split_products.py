@@ -22,10 +22,10 @@ from dfc_driver_cuda.libraries import product_costs
 from dfc_driver_cuda.libraries.cublaslt import TYPES
 from dfc_target_cuda.kernels.kernel_code import kernel_code
 from dfc_target_cuda.target import SIMULATOR
+from tests.support.distributed_samples import ALL, observed
 from tests.support.simulated_cublaslt import SimulatedCublasLt, with_library
 from tests.support.simulated_programs import SimulatedRun, in_text, interpreted, interpreted_text, program_of
 from tests.support.simulated_runtime import simulated_devices
-from tests.support.spread_samples import ALL, observed
 from tests.support.sweeping import few
 from tests.targets.cuda.test_programs import agree
 from tests.targets.cuda.test_samples import SMALLER, on_processor

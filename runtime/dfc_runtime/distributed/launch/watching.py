@@ -14,7 +14,7 @@ from types import TracebackType
 from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.distributed.transport.waiting import Waiting
 from dfc_runtime.formats.manifest import HostSite
-from dfc_runtime.observe.measuring import BEGIN, TICK
+from dfc_runtime.observe.kernel_times import BEGIN, TICK
 
 LOOK_EVERY = 0.25
 

@@ -8,8 +8,8 @@ import pytest
 from dfc.distribute.partition import RankGraphs, partition
 from dfc.distribute.partition.check_parts import check_parts
 from tests.support.agreeing import reference, verified
-from tests.support.placing import random_placement
 from tests.support.random_graphs import random_case
+from tests.support.random_placements import random_placement
 from tests.support.sweeping import few
 from tests.support.tasks import run_parts
 

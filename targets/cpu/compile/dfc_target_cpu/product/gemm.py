@@ -13,7 +13,7 @@ from dfc_target_cpu.product.gemm_block import gemm_block
 from dfc_target_cpu.product.gemm_dot import dot_heights, dot_rows, swapped_epilogue
 from dfc_target_cpu.product.gemm_pack import pack_any, pack_columns, pack_rows
 from dfc_target_cpu.product.gemm_pack_left import pack_left_columns, pack_left_rows
-from dfc_target_cpu.product.gemm_parts import Parts
+from dfc_target_cpu.product.gemm_parts import ProductPart
 from dfc_target_cpu.product.gemm_shape import GemmShape
 from dfc_target_cpu.product.gemm_stream import stream_row
 
@@ -91,7 +91,7 @@ class _Driver:
     def build(self) -> FunctionText:
         f, arg = self.f, self.f.argument
         contiguous = f.bit_or(f.icmp("eq", arg("b_cs"), i64(1)), f.icmp("eq", arg("n"), i64(1)))
-        row0, row1, column0, column1 = Parts(f, self.shape).rectangle()
+        row0, row1, column0, column1 = ProductPart(f, self.shape).rectangle()
         rows, columns = f.sub(row1, row0), f.sub(column1, column0)
         something, done = f.label("something"), f.label("done")
         f.branch_if(f.icmp("sgt", f.mul(rows, columns), i64(0)), something, done)
@@ -135,7 +135,7 @@ class _Driver:
         return f.select(contiguous, FALSE, f.bit_and(few, lines))
 
     def _dots(self, row0: Value, row1: Value, column0: Value, column1: Value) -> None:
-        """All rows (few rows are never shared out, see `Parts`), by the binary digits of their number."""
+        """All rows (few rows are never shared out, see `ProductPart`), by the binary digits of their number."""
         f, arg, element = self.f, self.f.argument, self.shape.element
         b, columns = f.gep(element, arg("b"), f.mul(column0, arg("b_cs"))), f.sub(column1, column0)
         count = f.sub(row1, row0)

@@ -25,7 +25,7 @@ _FETCHED_A, _FETCHED_B = 6, 12
 """Multiply-adds in whose time one element of a factor is packed, or brought from a far cache."""
 
 
-class Parts:
+class ProductPart:
     """The rectangle of this part, in a function with the parameters of `gemm`."""
 
     def __init__(self, f: FunctionText, shape: GemmShape) -> None:

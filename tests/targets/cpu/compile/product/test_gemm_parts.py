@@ -8,7 +8,7 @@ import pytest
 
 from dfc_target_cpu.llvm.text import ModuleText, Parameter
 from dfc_target_cpu.llvm.values import i64
-from dfc_target_cpu.product.gemm_parts import Parts
+from dfc_target_cpu.product.gemm_parts import ProductPart
 from dfc_target_cpu.product.gemm_shape import gemm_shape
 from tests.support.cpu_code import Code, host, load
 
@@ -20,7 +20,7 @@ PARAMETERS = (Parameter("ptr", "bounds"), *(Parameter("i64", name) for name in (
 def code() -> Code:
     module = ModuleText(host().triple)
     f = module.function("rectangle", "void", PARAMETERS, linkage="external")
-    for number, bound in enumerate(Parts(f, SHAPE).rectangle()):
+    for number, bound in enumerate(ProductPart(f, SHAPE).rectangle()):
         f.store(bound, f.gep("i64", f.argument("bounds"), i64(number)))
     f.ret()
     module.add(f)

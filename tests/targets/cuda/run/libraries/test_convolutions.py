@@ -28,13 +28,13 @@ from tests.dfc.kernels.matching.test_convolutions import FORMS, WHAT, numbers, t
 from tests.dfc.kernels.matching.test_random_convolutions import random_program
 from tests.runtime.graphs.test_executor import Arrays
 from tests.support import simulated_programs
+from tests.support.distributed_samples import observed
 from tests.support.kernel_interpreter import run
 from tests.support.simulated_cublaslt import SimulatedCublasLt
 from tests.support.simulated_cudnn import Engine, SimulatedCudnn
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun, program_of
 from tests.support.simulated_runtime import simulated_devices
-from tests.support.spread_samples import observed
 from tests.support.sweeping import few
 from tests.targets.cuda.test_samples import SMALLER, on_processor
 

@@ -11,8 +11,8 @@ import pytest
 
 from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.formats.manifest import HostSite, SourceLocation
-from dfc_runtime.observe import measuring, tracing
-from dfc_runtime.observe.measuring import BEGIN, EMPTY, END, TICK, Meter
+from dfc_runtime.observe import kernel_times, tracing
+from dfc_runtime.observe.kernel_times import BEGIN, EMPTY, END, TICK, Meter
 from dfc_runtime.observe.tracing import Label, Part, Recorder
 
 
@@ -29,7 +29,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(measuring.time, "perf_counter_ns", made)
+    monkeypatch.setattr(kernel_times.time, "perf_counter_ns", made)
     return made
 
 
@@ -121,7 +121,7 @@ def test_events_beyond_the_limit_are_counted_and_not_kept(monkeypatch: pytest.Mo
 
 
 def test_launches_are_counted_beyond_those_whose_times_are_kept(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "MOST_SAMPLES", 2)
+    monkeypatch.setattr(kernel_times, "MOST_SAMPLES", 2)
     meter = Meter()
     begin, end = site(TICK, ("train/y",), what=BEGIN), site(TICK, ("train/y",), what=END)
     for _ in range(5):
