@@ -43,7 +43,7 @@ class Prediction:
     tables: Program
 
     def time(self, steps: Sequence[UnallocatedStep]) -> int:
-        """Picoseconds on one thread, with sizes, and counts of rounds, that only the run knows at 64."""
+        """Picoseconds on one thread, with sizes, and counts of iterations, that only the run knows at 64."""
         return sum(map(self.step, steps))
 
     def step(self, step: UnallocatedStep) -> int:

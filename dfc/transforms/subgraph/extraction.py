@@ -1,4 +1,4 @@
-"""cut: what some values of one entry need, as a program with this one entry.
+"""Subgraph extraction: what some values of one entry need, as a program with this one entry.
 
     entry train(x, y, rate) {                      entry train(h) {
       let h = x @ w                                  let z = tanh(h)

@@ -3,7 +3,7 @@
 Before: `for i in 0..n { s = tanh(s @ exp(w)) }`    After: `let e = exp(w)`, `for i in 0..n { s = tanh(s @ e) }`
 
 Moved are pure nodes that cannot fail: folds, products and expensive element-wise nodes of arrays, with what they alone
-need. Cheap nodes and views stay: computing them in place costs less than memory. A loop of no rounds wastes the work.
+need. Cheap nodes and views stay: computing them in place costs less than memory. A loop that never runs wastes it.
 
 Assumes a verified block. Guarantees the same values and effects.
 """

@@ -284,7 +284,7 @@ def _is_wide(dtype: DType) -> bool:
 
 @cache
 def _runs_alone(function: Function) -> bool:
-    """Whether lanes would part ways: a loop as long as the data says, or of many rounds, or a lookup."""
+    """Whether lanes would part ways: a loop as long as the data says, or of many repeats, or a lookup."""
     for one in function.body:
         match one.operation:
             case Lookup():
