@@ -45,9 +45,8 @@ from dfc_runtime.formats.cluster import (
     PrecompiledPart,
     ResultPart,
 )
-from dfc_runtime.formats.manifest import Manifest
+from dfc_runtime.formats.manifest import MIXED, Manifest
 from dfc_runtime.formats.tensors import NewTensor
-from dfc_runtime.mixed.plan import MIXED
 
 Replications = Mapping[str, Replication]
 

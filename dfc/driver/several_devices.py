@@ -36,7 +36,8 @@ from dfc.ir.options import CompileOptions, is_gpu_variant
 from dfc.kernels.program import EntryProgram, EntrySignature, HostCall, Program
 from dfc.kernels.program import walk as steps_of
 from dfc.lower.signatures import signature
-from dfc_runtime.mixed.plan import MIXED, NOT_OUTSIDE
+from dfc_runtime.formats.manifest import MIXED
+from dfc_runtime.mixed.plan import NOT_OUTSIDE
 
 GPU_TARGET = "cuda"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dfc.driver.pipeline import OneRank
 from dfc.driver.pipeline.forms import Distribution
 from dfc.ir.options import CompileOptions
-from dfc_runtime.mixed.plan import MIXED
+from dfc_runtime.formats.manifest import MIXED
 
 GPU_TARGET = "cuda"
 

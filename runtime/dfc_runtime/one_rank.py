@@ -31,10 +31,9 @@ from dfc_runtime.driver import TakesRecords, find_driver
 from dfc_runtime.errors import FeedError, RankCountError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
-from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, NATIVE_KINDS, QUEUE, ImageEntry, Manifest
+from dfc_runtime.formats.manifest import DEFAULT_CONTAINER, MIXED, NATIVE_KINDS, QUEUE, ImageEntry, Manifest
 from dfc_runtime.instances import image_for, make_driver, refused
 from dfc_runtime.kinds import is_whole
-from dfc_runtime.mixed.plan import MIXED
 from dfc_runtime.mixed.variants import variant
 from dfc_runtime.module import INIT, Module
 from dfc_runtime.observe.destinations import Destination

@@ -17,8 +17,8 @@ from dfc.syntax.reader.parser import parse
 from dfc.syntax.tree.tree import Module
 from dfc_runtime.errors import BundleError
 from dfc_runtime.formats.bundle import opened
+from dfc_runtime.formats.manifest import MIXED
 from dfc_runtime.formats.manifest_writing import to_json
-from dfc_runtime.mixed.plan import MIXED
 
 
 class StageError(Exception):

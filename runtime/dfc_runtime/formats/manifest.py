@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """The number of the format; since 2 code ends with the seal of its manifest."""
+MIXED = "mixed"
+"""The driver of a program on several devices: its name, that of its image, and of its plan in the notes of a bundle."""
 TEXT = "text"
 """The element type of a parameter that is a text: it reaches host steps only."""
 MOST_COPIES = 4096

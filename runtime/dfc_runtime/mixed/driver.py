@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from dfc_runtime.calls.memory import Arena, aligned
 from dfc_runtime.driver import Driver, Interruptible, NativeFunction, find_driver
 from dfc_runtime.formats import bundle as bundles
+from dfc_runtime.formats.manifest import MIXED
 from dfc_runtime.instances import image_for
 from dfc_runtime.mixed.calls import MixedCall
 from dfc_runtime.mixed.meeting import Meeting
 from dfc_runtime.mixed.memory import MixedMemory
 from dfc_runtime.mixed.parts import HostCall, Messenger, Unit
-from dfc_runtime.mixed.plan import MIXED, DevicePlan, MixedPlan, read_plan
+from dfc_runtime.mixed.plan import DevicePlan, MixedPlan, read_plan
 
 Array = NDArray[np.generic]
 Fault = tuple[int, tuple[int, ...]]

@@ -12,8 +12,8 @@ from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
 from dfc_runtime.formats.cluster import ROLE
-from dfc_runtime.formats.manifest import HostSite, Manifest
-from dfc_runtime.mixed.plan import MIXED, NOT_OUTSIDE, DevicePlan, read_plan
+from dfc_runtime.formats.manifest import MIXED, HostSite, Manifest
+from dfc_runtime.mixed.plan import NOT_OUTSIDE, DevicePlan, read_plan
 
 SEND = "send"
 

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.formats import fields
 from dfc_runtime.formats.fields import Record
+from dfc_runtime.formats.manifest import MIXED
 
-MIXED = "mixed"
-"""The name of the driver, of its image, and of its plan in the notes of a bundle."""
 NOT_OUTSIDE = -1
 """In place of the number of a site: a message between two devices."""
 KINDS = ("cpu", "gpu")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dfc_runtime.driver import find_driver
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
-from dfc_runtime.formats.manifest import ImageEntry
+from dfc_runtime.formats.manifest import MIXED, ImageEntry
 from dfc_runtime.instances import image_for
-from dfc_runtime.mixed.plan import MIXED, read_plan
+from dfc_runtime.mixed.plan import read_plan
 
 
 def variant(bundle: OpenBundle, image: ImageEntry, device: int) -> str:
