@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ MODULES = {
     "def test_six(): os.kill(os.getpid(), 9)\n"
     "def test_seven(tmp_path): assert tmp_path.is_dir()\n",
     "test_deadly_at_the_end": "import os\ndef test_eight(): os._exit(3)\n",
+    "test_quitter": "import os\ndef test_eleven(): os._exit(0)\n",
     "test_fixtures": "import pytest\n"
     "@pytest.fixture(scope='module')\n"
     "def lasting():\n"
@@ -30,9 +32,9 @@ MODULES = {
 PLUGIN = "tests.support.workers.plugin"
 
 
-def run(folder: Path, *options: str) -> tuple[int, str]:
+def run(folder: Path, *options: str, modules: Mapping[str, str] = MODULES) -> tuple[int, str]:
     """The exit code of pytest in a fork, and what it printed."""
-    for name, text in MODULES.items():
+    for name, text in modules.items():
         (folder / f"{name}.py").write_text(text)
     output = folder / "output"
 
@@ -52,17 +54,37 @@ def run(folder: Path, *options: str) -> tuple[int, str]:
 def test_workers_run_all_tests_also_those_behind_a_death(tmp_path: Path) -> None:
     code, printed = run(tmp_path, "--workers", "2")
     assert code == 1
-    assert printed.rstrip().splitlines()[-1].startswith("=") and "3 failed, 6 passed, 1 skipped, " in printed
+    assert printed.rstrip().splitlines()[-1].startswith("=") and "4 failed, 6 passed, 1 skipped, " in printed
     for name in ("test_one", "test_four", "test_five", "test_seven", "test_nine", "test_ten"):
         assert f"::{name}\n" in printed[printed.index("PASSED") :]
     assert "assert 1 == 2" in printed and "a look at this" in printed
     assert "the worker ended with SIGKILL while it ran this test" in printed
     assert "the worker ended with the code 3 while it ran this test" in printed
+    assert "the worker ended with the code 0 while it ran this test" in printed
 
 
 def test_the_first_failure_can_be_the_last(tmp_path: Path) -> None:
     code, printed = run(tmp_path, "--workers", "2", "--maxfail", "1")
     assert code == 1 and "stopping after 1 failures" in printed and "1 failed" in printed
+
+
+INTERRUPTED = """import os, pathlib, time, pytest
+
+@pytest.fixture(scope="module")
+def lasting():
+    yield
+    pathlib.Path(__file__).with_name("torn-down").touch()
+
+def test_endless(lasting):
+    os.kill(os.getppid(), 2)
+    time.sleep(1000)
+"""
+
+
+def test_an_interrupted_run_ends_what_its_tests_have_started(tmp_path: Path) -> None:
+    code, printed = run(tmp_path, "--workers", "2", modules={"test_interrupted": INTERRUPTED})
+    assert code == pytest.ExitCode.INTERRUPTED and "KeyboardInterrupt" in printed
+    assert (tmp_path / "torn-down").exists()
 
 
 def test_each_number_is_handed_out_once() -> None:

@@ -1,4 +1,4 @@
-"""What a worker says, as lines of JSON: a report, a warning, or what went wrong outside of any test.
+"""What a worker says, as lines of JSON: a report, a warning, that a test ends all, or what went wrong outside of any.
 
 pytest itself says how a report becomes plain data and back (`pytest_report_to_serializable`).
 """
@@ -61,6 +61,8 @@ def publish(config: pytest.Config, line: bytes) -> str | None:
                 "location": tuple(location) if location else None,
             }
         )
+    elif message["kind"] == "exit":
+        pytest.exit(message["text"], message["code"])
     else:
         return str(message["text"])
     return None

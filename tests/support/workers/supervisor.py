@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import selectors
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from mmap import mmap
@@ -13,9 +14,11 @@ import pytest
 
 from .messages import publish
 from .units import Queue, Unit, units_of
-from .worker import POSITION, work
+from .worker import NOWHERE, POSITION, work
 
 READ = 1 << 16
+ENDINGS = ((0, 0.5), (signal.SIGINT, 5.0), (signal.SIGKILL, 60.0))
+"""Signals to workers that are to end, and the seconds that each has."""
 
 
 @dataclass(slots=True)
@@ -51,9 +54,11 @@ class Supervisor:
             while self._workers:
                 for key, _ in self._selector.select():
                     worker: Worker = key.data
+                    if worker not in self._workers:  # what it said has been read when its end was seen, just now
+                        continue
                     if key.fd == worker.source:
                         self._read(worker)
-                    elif worker in self._workers:
+                    else:
                         self._reap(worker)
                     stop_if_asked(self._session)
         finally:
@@ -68,11 +73,12 @@ class Supervisor:
                 yield self._units[number]
 
     def _start(self, slot: int, first: Sequence[Unit]) -> None:
-        POSITION.pack_into(self._shared, slot * POSITION.size, -1, 0, 0, 0)
+        POSITION.pack_into(self._shared, slot * POSITION.size, *NOWHERE)
         source, sink = os.pipe()
         process = os.fork()
         if not process:
-            os.close(source)
+            for descriptor in (source, *(each.source for each in self._workers)):
+                os.close(descriptor)  # a worker whose parent was killed is to see that nobody reads
             work(self._session, self._taken(slot, first), self._shared, slot, sink)
         os.close(sink)
         os.set_blocking(source, False)
@@ -100,8 +106,8 @@ class Supervisor:
             pass
         self._forget(worker)
         code = os.waitstatus_to_exitcode(os.waitpid(worker.process, 0)[1])
-        if code:
-            number, stop, *taken = POSITION.unpack_from(self._shared, worker.slot * POSITION.size)
+        number, stop, *taken = POSITION.unpack_from(self._shared, worker.slot * POSITION.size)
+        if code or number >= 0:
             if number < 0:
                 raise pytest.UsageError(f"a worker ended with {_named(code)} before its first test")
             self._report_death(self._session.items[number], code)
@@ -114,15 +120,27 @@ class Supervisor:
 
     def _forget(self, worker: Worker) -> None:
         self._workers.remove(worker)
-        for descriptor in (worker.source, worker.descriptor):
-            self._selector.unregister(descriptor)
-            os.close(descriptor)
+        self._close(worker.source)
+        self._close(worker.descriptor)
+
+    def _close(self, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+        os.close(descriptor)
 
     def _end(self) -> None:
-        for worker in list(self._workers):
-            os.kill(worker.process, signal.SIGKILL)
-            os.waitpid(worker.process, 0)
-            self._forget(worker)
+        """Workers that still run are heard no more. They end at their next word; or when they are interrupted, so that
+        a test ends what it has started (Ctrl-C at a terminal has reached them, too); or when they are killed."""
+        for worker in self._workers:
+            self._close(worker.source)
+        for number, seconds in ENDINGS:
+            for worker in self._workers:
+                os.kill(worker.process, number)
+            until = time.monotonic() + seconds
+            while self._workers and (ended := self._selector.select(max(until - time.monotonic(), 0))):
+                for key, _ in ended:
+                    self._workers.remove(key.data)
+                    self._close(key.data.descriptor)
+                    os.waitpid(key.data.process, 0)
         self._selector.close()
         self._waiting.close()
         self._computing.close()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import struct
 import sys
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from mmap import mmap
 from typing import NoReturn
 
@@ -22,6 +25,10 @@ LONG = 1.0
 
 POSITION = struct.Struct("=iiii")
 """In shared memory, for each worker: the test that it runs, the end of its unit, and the unit it has taken next."""
+PR_SET_PDEATHSIG = 1
+"""Of `prctl.h`: the signal that this process gets when its parent ends; what it forks does not."""
+NOWHERE = (-1, 0, 0, 0)
+"""Before the first test and behind the last."""
 
 
 def is_reported(report: pytest.TestReport) -> bool:
@@ -73,6 +80,7 @@ def run_units(session: pytest.Session, units: Iterable[Unit], shared: mmap, slot
         item = items[number]
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=items[following[0]] if following else None)
         current = following
+    POSITION.pack_into(shared, slot * POSITION.size, *NOWHERE)
 
 
 def work(session: pytest.Session, units: Iterable[Unit], shared: mmap, slot: int, sink: int) -> NoReturn:
@@ -80,17 +88,29 @@ def work(session: pytest.Session, units: Iterable[Unit], shared: mmap, slot: int
     sender = Sender(session.config, sink)
     status = 1
     try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
         _begin(session, slot)
         session.config.pluginmanager.register(sender, "worker")
         run_units(session, units, shared, slot)
         status = 0
-    except BaseException as error:
-        text = str(error) if isinstance(error, pytest.exit.Exception) else traceback.format_exc()
+    except pytest.exit.Exception as asked:
+        _tear_down(session)
+        sender.send(messages.encode("exit", text=asked.msg, code=asked.returncode))
+    except BaseException:
+        text = traceback.format_exc()
+        _tear_down(session)
         sender.send(messages.encode("error", text=text))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+
+
+def _tear_down(session: pytest.Session) -> None:
+    """Ends what fixtures have started; a second Ctrl-C does not come between."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(BaseException):
+        session._setupstate.teardown_exact(None)
 
 
 def _begin(session: pytest.Session, slot: int) -> None:
