@@ -105,7 +105,7 @@ def _bind_feeds(context: Context, item: tree.EntryItem, signature: Signature) ->
         ):
             raise mistake(
                 "E0205",
-                f"`{each.name.text}` is the name of a {binding.role.value} already",
+                f"`{each.name.text}` is the name of {binding.role.one} already",
                 each.name.span,
                 secondary=[(binding.span, f"the {binding.role.value}")],
                 helps=(f"choose another name, such as `{each.name.text}_here`",),

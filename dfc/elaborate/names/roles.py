@@ -22,6 +22,11 @@ class BindingRole(Enum):
     IMPORT = "import"
     PRELUDE = "prelude"
 
+    @property
+    def one(self) -> str:
+        """With its article."""
+        return f"an {self.value}" if self.value[0] in "aeiou" else f"a {self.value}"
+
 
 PROTECTED = frozenset(
     {BindingRole.STATE, BindingRole.FUNCTION, BindingRole.BLOCK, BindingRole.IMPORT, BindingRole.DIMENSION}

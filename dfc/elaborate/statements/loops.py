@@ -95,7 +95,7 @@ def _carried(context: Context, carry: tree.Carry) -> Carried:
     if binding is not None and binding.role in PROTECTED:
         raise mistake(
             "E0205",
-            f"`{name}` is the name of a {binding.role.value} already",
+            f"`{name}` is the name of {binding.role.one} already",
             carry.name.span,
             secondary=[(binding.span, f"the {binding.role.value}")] if not binding.span.is_nowhere else [],
         )

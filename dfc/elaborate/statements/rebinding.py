@@ -149,9 +149,7 @@ def _no_loop_variable(context: Context, target: tree.Name, statement: tree.Rebin
         label = "a new name is introduced with `let`"
         helps = _with_let(context, statement, name)
         return mistake("E0405", f"there is no loop variable `{name}`", target.span, label, helps=helps)
-    label = (
-        f"a {binding.role.value} keeps its value" if binding.role is not BindingRole.LET else "a name keeps its value"
-    )
+    label = f"{'a name' if binding.role is BindingRole.LET else binding.role.one} keeps its value"
     return mistake(
         "E0405",
         f"`{name}` is not a loop variable",

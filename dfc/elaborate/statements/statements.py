@@ -263,7 +263,7 @@ def _refuse_shadowing(context: Context, name: tree.Identifier) -> None:
         return
     raise mistake(
         "E0205",
-        f"`{name.text}` is the name of a {binding.role.value} already",
+        f"`{name.text}` is the name of {binding.role.one} already",
         name.span,
         secondary=[(binding.span, f"the {binding.role.value}")] if not binding.span.is_nowhere else [],
         helps=(f"choose another name, such as `{name.text}_here`",),

@@ -68,6 +68,12 @@ def test_wrong_imports_are_refused(tmp_path: Path, line: str, use: str, code: st
     assert codes == [code]
 
 
+def test_the_name_of_an_import_is_not_used_again(tmp_path: Path) -> None:
+    main = "import helpers\nentry f(y: f32) -> f32 {\n  let helpers = y\n  return helpers\n}\n"
+    (message,) = check(program(tmp_path, helpers=HELPERS, main=main))
+    assert "`helpers` is the name of an import already" in str(message)
+
+
 def test_a_circle_of_imports_is_shown(tmp_path: Path) -> None:
     source = program(
         tmp_path, a="from .b import x\nconst y = 1\n", b="from .a import y\nconst x = 1\n", main="from .a import y\n"
