@@ -21,14 +21,14 @@ from pathlib import Path
 import numpy as np
 
 from dfc_runtime.errors import FeedError, LimitError
-from dfc_runtime.records.decoder_table import BUSY, FREE, LOST, REPLY, REQUEST, Decoder, DecoderTable
+from dfc_runtime.records.decoder_table import FREE, GREETING, LOST, REPLY, REQUEST, Decoder, DecoderTable
 from dfc_runtime.records.image_worker import received
 from dfc_runtime.records.images import CHANNELS, DamagedImage, Pixels, decode
 
 VARIABLE = "DFC_DECODERS"
 MOST = 1024
-WORKER = ("-m", "dfc_runtime.records.image_worker")
-"""What the interpreter of a process runs; the number of its socket follows."""
+WORKER = ("-P", "-m", "dfc_runtime.records.image_worker")
+"""What the interpreter of a process runs, whatever is in the working folder; the number of its socket follows."""
 PATIENCE = 60
 """Seconds after which an image counts as one that ends its decoder."""
 
@@ -46,7 +46,10 @@ class _Process:
     """A process with our end of its socket."""
 
     def __init__(self) -> None:
-        self.socket, theirs = socket.socketpair()
+        try:
+            self.socket, theirs = socket.socketpair()
+        except OSError as problem:
+            raise _no_process(str(problem)) from None
         limit = struct.pack("@ll", PATIENCE, 0)
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self.socket.setsockopt(socket.SOL_SOCKET, option, limit)
@@ -63,8 +66,14 @@ class _Process:
                 )
         except OSError as problem:
             self.socket.close()
-            text = f"there is no process to decode images in: {problem}"
-            raise LimitError(f"{text}\n  set {VARIABLE} to a smaller number, or to 0", code="E0905") from None
+            raise _no_process(str(problem)) from None
+
+    def is_ready(self) -> bool:
+        """Whether it can decode, when that is known."""
+        try:
+            return received(self.socket, len(GREETING)) is not None
+        except OSError:
+            return False
 
     def end(self, patience: float = 0) -> int:
         """Ends it; how it ended by itself within so many seconds, else 0."""
@@ -74,6 +83,30 @@ class _Process:
             self.process.kill()
             self.process.wait()
             return 0
+
+
+def _how(code: int) -> str:
+    """How a process has ended, by what is known of that."""
+    return f"signal {-code}" if code < 0 else f"exit status {code}"
+
+
+def _no_process(reason: str) -> LimitError:
+    text = f"there is no process to decode images in: {reason}"
+    return LimitError(f"{text}\n  set {VARIABLE} to a smaller number, or to 0", code="E0905")
+
+
+def _ready(process: _Process) -> _Process:
+    """It or, where it has ended already, as by an interrupt that a terminal sends to all, another one."""
+    if process.is_ready():
+        return process
+    process.socket.close()
+    process.end()
+    second = _Process()
+    if second.is_ready():
+        return second
+    second.socket.close()
+    code = second.end(patience=1)
+    raise _no_process(f"two were started, and none can decode ({_how(code) if code else 'no answer'})")
 
 
 class Decoders:
@@ -104,53 +137,76 @@ class Decoders:
         """As `images.decode`, by a process; in a forked child, which has none, by this one."""
         if os.getpid() != self._owner:
             return decode(data, height, width)
+        reasons: list[str] = []
         with self._lock:
-            self._mend()
-            try:
-                return self._by_the_last(data, height, width)
-            except OSError:  # it may have been ended for another reason
-                self._end_the_last()
-            try:
-                return self._by_the_last(data, height, width)
-            except OSError as problem:
-                code = self._end_the_last()
-                how = f"signal {-code}" if code < 0 else f"exit status {code}" if code else str(problem)
-                raise DamagedImage(f"it ended two processes that were to decode it ({how})") from None
+            while len(reasons) < 2:  # the first one may have been ended for another reason
+                self._mend()
+                try:
+                    return self._by_the_last(data, height, width)
+                except BlockingIOError:
+                    self._end_the_last()
+                    reasons.append(f"no answer in {PATIENCE} s")
+                except OSError as problem:
+                    code = self._end_the_last(patience=1)
+                    reasons.append(_how(code) if code else str(problem))
+        raise DamagedImage(f"it ended two processes that were to decode it ({reasons[-1]})")
 
     def _by_the_last(self, data: bytes, height: int, width: int) -> Pixels:
-        """By the process of the run side, which is started where it is not there."""
-        process = self._processes[-1] or _Process()
-        self._processes[-1] = process
-        return _asked(process.socket, data, height, width)
+        """By the process of the run side. It is ended where a signal raises something in the middle of this: what it
+        answers would be taken for the answer to the next request."""
+        process = self._processes[-1]
+        assert process is not None, "it was started"
+        try:
+            return _asked(process.socket, data, height, width)
+        except (OSError, DamagedImage):
+            raise
+        except BaseException:
+            self._end_the_last()
+            raise
 
-    def _end_the_last(self) -> int:
+    def _end_the_last(self, patience: float = 0) -> int:
         process, self._processes[-1] = self._processes[-1], None
-        assert process is not None
+        assert process is not None, "it was started"
         process.socket.close()
-        return process.end(patience=1)
+        return process.end(patience)
 
     def close(self) -> None:
         """Ends all processes. A further request starts them again."""
         with self._lock:
             _end_all(self._processes, self._owner)
-            for row, process in zip(self._rows, self._processes, strict=False):
-                if process is not None and row.state != BUSY:  # else its number must not become that of another file
-                    process.socket.close()
-                    row.state = LOST
-            self._processes[:] = [None] * len(self._processes)
+            for number, process in enumerate(self._processes):
+                if process is None or (number < len(self._rows) and not self._is_lost(number)):
+                    continue
+                process.socket.close()
+                self._processes[number] = None
+
+    def _is_lost(self, number: int) -> bool:
+        """Whether no code has it any more; while some has, the number of its socket must not become another file's."""
+        row = self._rows[number]
+        if row.state == FREE:
+            row.state = LOST
+        return row.state == LOST
 
     def _mend(self) -> None:
-        """Starts those that are not there, or are lost."""
-        for number, row in enumerate(self._rows):
-            if row.state != LOST:
-                continue
-            former = self._processes[number]
+        """Starts those that are not there, or are lost, side by side."""
+        missing = [number for number, row in enumerate(self._rows) if row.state == LOST]
+        missing += [len(self._rows)] * (self._processes[-1] is None)
+        for former in (self._processes[number] for number in missing):
             if former is not None:
                 former.socket.close()
                 former.end()
-            process = self._processes[number] = _Process()
-            row.descriptor = process.socket.fileno()
-            row.state = FREE
+        started: list[_Process] = []
+        try:
+            started += (_Process() for _ in missing)
+            for number in missing:
+                process = self._processes[number] = _ready(started.pop(0))
+                if number < len(self._rows):
+                    self._rows[number].descriptor = process.socket.fileno()
+                    self._rows[number].state = FREE
+        finally:  # of an interrupt, or of a limit of processes
+            for process in started:
+                process.socket.close()
+                process.end()
 
     def forget(self) -> None:
         """In a forked child: there are no processes, and their sockets are the parent's."""

@@ -1,5 +1,6 @@
 """The table of processes that decode images, and what is said to them: native code and the run side share both.
 
+    greeting `GREETING`, once, when it can decode
     request  length, height, width, whether the reason of a damage is wanted; then so many bytes
     reply    0, then the pixels; or how long the reason is, then that, if it is wanted
 
@@ -13,6 +14,7 @@ import ctypes
 import struct
 
 FREE, BUSY, LOST = range(3)
+GREETING = b"\1"
 REQUEST, REPLY = struct.Struct("@4q"), struct.Struct("@q")
 
 

@@ -1,6 +1,6 @@
 """A process that decodes images for another one, through a socket whose number it is given.
 
-Requests and replies are those of `decoder_table`. It ends when the other end is closed, so also when the
+What is said is in `decoder_table`. It ends when the other end is closed, so also when the
 other process is killed.
 """
 
@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 
-from dfc_runtime.records.decoder_table import REPLY, REQUEST
+from dfc_runtime.records.decoder_table import GREETING, REPLY, REQUEST
 from dfc_runtime.records.images import DamagedImage, decode, require_decoder
 
 
@@ -48,6 +48,7 @@ def main() -> None:
     require_decoder()
     with socket.socket(fileno=int(sys.argv[1])) as connection:
         try:
+            connection.sendall(GREETING)
             serve(connection)
         except (BrokenPipeError, ConnectionResetError):
             pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from dfc_runtime.calls import decoders
 from dfc_runtime.calls.decoders import Decoders
-from dfc_runtime.errors import FeedError
+from dfc_runtime.errors import FeedError, LimitError
 from dfc_runtime.records.images import DamagedImage, decode
 from tests.runtime.calls.test_image_requests import GOOD, HEIGHT, IMAGES, WIDTH, flagged
 from tests.support.image_files import jpeg, smooth
@@ -58,7 +59,7 @@ def test_native_code_has_images_decoded_without_the_run_side(tmp_path: Path, mon
 
 
 def test_an_image_that_ends_its_decoder_is_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    ends = "import os, signal, sys; os.write(int(sys.argv[1]), b'1'); os.kill(os.getpid(), signal.SIGSEGV)"
     monkeypatch.setattr(decoders, "WORKER", ("-c", ends))
     own = Decoders(0)
     with pytest.raises(DamagedImage, match=r"it ended two processes that were to decode it \(signal 11\)"):
@@ -67,7 +68,21 @@ def test_an_image_that_ends_its_decoder_is_damaged(monkeypatch: pytest.MonkeyPat
     np.testing.assert_array_equal(own.decode(PICTURE, 4, 4), decode(PICTURE, 4, 4))
     with pytest.raises(DamagedImage, match="neither a JPEG nor a PNG"):
         own.decode(b"", 4, 4)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(decoders, "received", _interrupted)
+        own.decode(jpeg(smooth(30, 40)), 4, 4)
+    np.testing.assert_array_equal(own.decode(PICTURE, 4, 4), decode(PICTURE, 4, 4))
     own.close()
+
+
+def _interrupted(connection: socket.socket, size: int) -> bytearray:
+    raise KeyboardInterrupt
+
+
+def test_processes_that_cannot_decode_are_no_damaged_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoders, "WORKER", ("-S", "-c", "raise SystemExit(3)"))
+    with pytest.raises(LimitError, match=r"none can decode \(exit status 3\)\n  set DFC_DECODERS to a smaller number"):
+        Decoders(0).decode(PICTURE, 4, 4)
 
 
 def test_a_process_that_is_killed_leaves_none_behind_and_a_forked_one_decodes_itself() -> None:
