@@ -122,6 +122,7 @@ class StageAccess:
 def stage_access(
     operands: Sequence[Operand], axes: int, body: Sequence[Instruction], stores: Sequence[Store]
 ) -> StageAccess:
+    """Where each load and each store of a body goes."""
     loads = {
         number: linear_access(operands, axes, one.operation.operand, one.operation.index, one.operation)
         for number, one in enumerate(body)

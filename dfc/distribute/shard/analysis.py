@@ -74,6 +74,7 @@ class Findings:
 
 
 def analyse(block: Block, sharded: Mapping[str, Sharded], count: Symbol | None = None) -> Findings:
+    """The form of every value, found by going over the block until nothing more becomes known."""
     known = Known()
     while True:
         before, findings = known.measure(), Findings(sharded, count)

@@ -146,6 +146,7 @@ def prelude_scope(composite: Callable[[str], Pending]) -> Scope:
 
 
 def call_prelude(context: Context, name: str, arguments: Sequence[Argument], span: Span, expected: Expected) -> Entity:
+    """What a call of a function of the prelude gives: an op of the graph, or what has rules of its own."""
     if name.startswith("graph."):
         return call_graph_op(context, name.removeprefix("graph."), arguments, span)
     if name in SIZES and not any(a.name for a in arguments) and len(arguments) == 2:

@@ -231,6 +231,7 @@ def _const(context: Context, function: str, parameter: Parameter, entity: Entity
 
 
 def not_constant(context: Context, function: str, parameter: Parameter, span: Span) -> Exception:
+    """The message about an argument that has to be known when the program is compiled."""
     binding = context.scope.find(span.text)
     ordinary = binding is not None and binding.role is BindingRole.PARAMETER and not binding.span.is_nowhere
     kind = {"ints": "int"}.get(parameter.type, parameter.type)

@@ -189,6 +189,7 @@ def snapshot(context: Context, entity: Entity, span: Span) -> Entity:
 
 
 def not_an_operand(entity: Entity, span: Span) -> Exception:
+    """The message about an entity where a tensor is needed."""
     match entity:
         case TupleValue(items):
             helps = [f"take it apart first: `let {', '.join('abcdef'[: len(items)])} = {_short(span)}`"]

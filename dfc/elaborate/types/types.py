@@ -206,6 +206,7 @@ def _expanded(context: Context, alias: AliasValue, written: tree.TensorType) -> 
 
 
 def dimensions(context: Context, written: tuple[tree.Dimension, ...]) -> tuple[Dim, ...]:
+    """The sizes of a shape as written, with what packs stand for in their places."""
     shape: list[Dim] = []
     for each in written:
         if isinstance(each, tree.ShapePack):
@@ -229,6 +230,7 @@ def pack(context: Context, written: tree.ShapePack) -> tuple[Dim, ...]:
 
 
 def dimension(context: Context, written: tree.Expression | tree.UnknownDimension) -> Dim:
+    """One size of a shape; `?` is a symbol of its own, where sizes may be unknown."""
     if isinstance(written, tree.UnknownDimension):
         if context.unknown_sizes:
             return context.program.fresh_symbol("?")
@@ -280,6 +282,7 @@ def size_of(context: Context, entity: Entity, span: Span) -> Dim:
 
 
 def undeclared_dimension(context: Context, name: str, span: Span) -> Exception:
+    """The message about a size that nothing declares, with where to declare it."""
     frame = context.frame
     near = closest(
         name, [b.name for b in context.scope.bindings() if b.role in (BindingRole.DIMENSION, BindingRole.CONST)]

@@ -56,6 +56,7 @@ class EntryLayout:
 
 
 def lay_out(entry: EntryProgram) -> EntryLayout:
+    """The steps cut into functions, and memory for registers that several of these use."""
     outlined = outline(entry.steps)
     uses: Counter[int] = Counter()
     for steps in functions(outlined):

@@ -118,6 +118,7 @@ def padded(x: Value, inner: Sparse | None, where: PadAttributes) -> Sparse | Non
 
 
 def transposed(b: Builder, x: Sparse, permutation: Sequence[int]) -> Sparse | None:
+    """The same elements with axes in another order; None if there is a base."""
     if x.base is not None:
         return None
     terms: list[Term] = []

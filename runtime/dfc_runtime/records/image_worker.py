@@ -44,6 +44,7 @@ def serve(connection: socket.socket) -> None:
 
 
 def main() -> None:
+    """Serves the other process until its end of the socket closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the other process decides
     require_decoder()
     with socket.socket(fileno=int(sys.argv[1])) as connection:
