@@ -84,7 +84,7 @@ def _range_samples() -> Sequence[Sample]:
 register(
     OpRecord(
         name="range",
-        family="measuring",
+        family="measured size",
         summary=(
             "0, 1, 2, .. up to below a number that only the run knows: `let [N] i: i64[N] = range(n, B)` gives the "
             "size N its value, which is at most `most`. One outside stops the call."
@@ -186,7 +186,7 @@ def _nonzero_samples() -> Sequence[Sample]:
 register(
     OpRecord(
         name="nonzero",
-        family="measuring",
+        family="measured size",
         summary=(
             "The positions of the elements that are true, or not zero, in row-major order: as many tensors as `x` has "
             "axes, as in NumPy; for one axis just the one, so that `x[nonzero(m)]` picks what is set."

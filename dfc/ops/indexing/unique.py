@@ -82,7 +82,7 @@ def _arrays() -> list[tuple[Array, str]]:
 register(
     OpRecord(
         name="count_distinct",
-        family="measuring",
+        family="measured size",
         summary=f"The number of different elements. {NOTE}",
         signature="fn count_distinct[T: any, ..S](x: T[..S]) -> i64",
         parameters=(Parameter("x"),),
@@ -168,7 +168,7 @@ def _unique_samples() -> Sequence[Sample]:
 register(
     OpRecord(
         name="unique",
-        family="measuring",
+        family="measured size",
         summary=(
             f"The different elements in ascending order, where each element of `x` is among them, and how often each "
             f"occurs: `let [N] values: i32[N], inverse, counts = unique(x)`. {NOTE}"

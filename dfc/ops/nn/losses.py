@@ -107,7 +107,7 @@ def _log_softmax_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cot
 register(
     OpRecord(
         name="softmax",
-        family="learning",
+        family="softmax and losses",
         summary="exp(x) / sum(exp(x)) along the axis, without overflow.",
         signature="fn softmax[T: float, ..S](x: T[..S], const axis: int = -1) -> T[..S]",
         parameters=(Parameter("x"), AXIS),
@@ -124,7 +124,7 @@ register(
 register(
     OpRecord(
         name="log_softmax",
-        family="learning",
+        family="softmax and losses",
         summary="x - logsumexp(x) along the axis: the logarithm of `softmax`, without loss of digits.",
         signature="fn log_softmax[T: float, ..S](x: T[..S], const axis: int = -1) -> T[..S]",
         parameters=(Parameter("x"), AXIS),
@@ -233,7 +233,7 @@ def _cross_entropy_samples() -> Sequence[Sample]:
 register(
     OpRecord(
         name="cross_entropy",
-        family="learning",
+        family="softmax and losses",
         summary=(
             "One loss per row: logsumexp(scores) minus the score of the label. A label outside 0 .. classes - 1 is an "
             "error when the program runs."

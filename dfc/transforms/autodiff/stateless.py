@@ -222,7 +222,7 @@ def impossible(loop: Node, span: Span, reason: str) -> CompileError:
         NOT_SUPPORTED_YET,
         "gradients through this loop are not supported yet",
         loop.span,
-        "the way back runs its rounds again",
+        "the backward pass runs it again",
         secondary=((span, reason),) if span != loop.span else (),
         notes=(reason,) if span == loop.span else (),
         helps=(
