@@ -96,7 +96,7 @@ def _start(folder: Path, scratch: Path, *words: object, bundle: str = "model.bun
 
 
 def _run(folder: Path, scratch: Path, *words: object, bundle: str = "model.bundle") -> tuple[int, str, str]:
-    """What is run to its end begins as a fork; its ranks do not."""
+    """What is run to its end is a fork, as its ranks are; where they cannot be, their environment says what is left."""
     environment = _environment(scratch)
     done = forked_job("run", bundle, *_patient(words), folder=folder, environment=environment, timeout=WITHIN)
     assert _of(scratch) == []

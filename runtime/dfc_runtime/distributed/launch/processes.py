@@ -16,6 +16,8 @@ REAPER = "dfc_runtime.distributed.launch.reaper"
 """The module that is the parent of each rank."""
 RANK_NAME = "dfc-rank"
 """What a rank calls itself: it is a fork of its parent, with the same command line."""
+_PR_SET_NAME = 15
+"""Of `prctl.h`."""
 LAUNCHERS = (
     ("PMI_RANK", "PMI_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -137,8 +139,11 @@ def reaper_of(pid: int) -> int | None:
 
 
 def name_rank() -> None:
-    """Names this process, which so far is taken for the parent of a rank, as the rank."""
-    (PROC / "self" / "comm").write_text(RANK_NAME)
+    """Names this process, which so far is taken for the parent of a rank, as the rank. Asks the kernel, as in some
+    containers nobody may write to `/proc`. To be called in the first thread, whose name is that of the process."""
+    import ctypes  # which a rank loads anyway, and its parent does without
+
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, RANK_NAME.encode(), 0, 0, 0)
 
 
 def _is_reaper(pid: int) -> bool:
