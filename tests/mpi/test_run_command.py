@@ -218,6 +218,12 @@ def test_a_role_that_is_damaged_is_told_once_with_the_code_of_bad_bundles(folder
     assert err.startswith("error[E0906]: ") and err.count("error") == 1, err
 
 
+def test_what_standard_output_has_no_room_for_is_an_error(folder: Path, tmp_path: Path) -> None:
+    full, words = Path("/dev/full"), ["run", "model.bundle", "train", *FEEDS, "-n", 2]
+    done = forked_job(*words, folder=folder, environment=_environment(tmp_path), timeout=WITHIN, output=full)
+    assert (done.returncode, done.stderr) == (6, "error: No space left on device\n")
+
+
 def test_a_batch_that_cannot_be_cut_is_refused_before_anything_runs(folder: Path, tmp_path: Path) -> None:
     np.save(folder / "x63.npy", np.zeros((63, 4), np.float32))
     np.save(folder / "y63.npy", np.zeros(63, np.int32))

@@ -38,11 +38,12 @@ def forked_command(
     environment: Mapping[str, str],
     timeout: float,
     before: Callable[[], object] = lambda: None,
+    output: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """`dfc WORDS` in a process of its own, as far as signals, streams, folder and environment go; but a fork of this
     one, which has imported all of it. What the kernel shows as its environment stays that of this process. `before` is
-    called there first."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    called there first; `output` is a file in the place of one that is read afterwards."""
+    with tempfile.TemporaryFile() if output is None else output.open("r+b") as out, tempfile.TemporaryFile() as err:
         child = os.fork()
         if not child:
             before()

@@ -198,11 +198,11 @@ def _leave(end: socket.socket, code: int) -> None:
 
 
 def forked_job(
-    *words: object, folder: Path, environment: Mapping[str, str], timeout: float
+    *words: object, folder: Path, environment: Mapping[str, str], timeout: float, output: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """As `forked_command`, and the ranks that it starts are forks, too. When it returns, all have ended."""
     if not can_launch():
-        return forked_command(*words, folder=folder, environment=environment, timeout=timeout)
+        return forked_command(*words, folder=folder, environment=environment, timeout=timeout, output=output)
     reading, writing = os.pipe()  # each process of the job holds it open
 
     def before() -> None:
@@ -210,7 +210,9 @@ def forked_job(
         supervisor._start = ForkedLauncher  # type: ignore[assignment]
 
     try:
-        done = forked_command(*words, folder=folder, environment=environment, timeout=timeout, before=before)
+        done = forked_command(
+            *words, folder=folder, environment=environment, timeout=timeout, before=before, output=output
+        )
     finally:
         os.close(writing)
     try:

@@ -80,11 +80,13 @@ def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
 
 
 class _Session:
-    """The ranks of one epoch. `known` are the last records that were passed on."""
+    """The ranks of one epoch. `known` are the last records that were passed on; `unwritten` gets why standard output
+    could not be written to."""
 
-    def __init__(self, job: Job, ranks: int, epoch: int, folder: Path) -> None:
+    def __init__(self, job: Job, ranks: int, epoch: int, folder: Path, unwritten: list[OSError]) -> None:
         self.epoch = epoch
         self._ranks = ranks
+        self._unwritten = unwritten
         self._folder = folder
         self._scratch = folder / f"tmp-{epoch}"
         self._scratch.mkdir()
@@ -109,7 +111,7 @@ class _Session:
         assert pipe is not None
 
         def copy() -> None:
-            filtered = Filter(Account(), lambda line: _write(descriptor, line))
+            filtered = Filter(Account(), lambda line: _write(descriptor, line, self._unwritten))
             for line in pipe:
                 filtered.line(line)
             filtered.flush()
@@ -236,6 +238,7 @@ class _Supervisor:
         self._code: int | None = None
         self._is_launcher_signalled = False
         self._launcher_stopped = False
+        self._unwritten: list[OSError] = []
 
     def run(self) -> int:
         before = {n: signal.signal(n, self._note) for n in (signal.SIGINT, signal.SIGTERM)}
@@ -248,6 +251,8 @@ class _Supervisor:
                     if self._session is not None:
                         self._session.watch()
                 self._look()
+            if self._code == 0 and self._unwritten:
+                raise self._unwritten[0]
             return self._code
         finally:
             self._kill_rest()
@@ -285,7 +290,7 @@ class _Supervisor:
 
     def _launch(self, ranks: int) -> None:
         epoch = epochs.take(self._job.folder if self._job.folder is not None else self._folder)
-        self._session = _Session(self._job, ranks, epoch, self._folder)
+        self._session = _Session(self._job, ranks, epoch, self._folder, self._unwritten)
         self._is_launcher_signalled = self._launcher_stopped = False
         self._feed(c.Started(time.monotonic(), epoch))
 
@@ -342,11 +347,14 @@ def permissions() -> dict[str, str]:
 
 
 def _to_errors(text: str) -> None:
-    _write(2, text.encode())
+    _write(2, text.encode(), [])
 
 
-def _write(descriptor: int, data: bytes) -> None:
+def _write(descriptor: int, data: bytes, unwritten: list[OSError]) -> None:
+    """Writes what ranks say. That nobody reads it any more is no problem, that standard output has no room is one."""
     try:
-        os.write(descriptor, data)
-    except OSError:
-        return  # nobody reads any more
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except OSError as problem:
+        if descriptor == 1 and not isinstance(problem, BrokenPipeError):
+            unwritten.append(problem)
