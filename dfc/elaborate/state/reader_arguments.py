@@ -14,6 +14,7 @@ from dfc.ir.dtypes import I64
 from dfc.ir.types import TensorType
 from dfc.ops.effects.records import STRING, RecordAttributes
 from dfc_runtime.records.fields import RecordLayout, field_of
+from dfc_runtime.records.formats import FORMATS
 
 ORDERS = {False: "", True: "files", "files": "files", "records": "records"}
 """What `shuffle` says, and what is shuffled then."""
@@ -119,7 +120,8 @@ class ReaderArguments:
         value = self._constant(argument, name)
         if not isinstance(value, str) or not value or "\0" in value:
             title = f"the argument `{name}` of `{self.function}` is a text"
-            raise mistake("E0315", title, argument.span, helps=('such as `"data/train-*.rec"`',))
+            such = {"pattern": f"data/{FORMATS[self.format].pattern}", "separator": ";"}.get(name, default)
+            raise mistake("E0315", title, argument.span, helps=(f'such as `"{such}"`',))
         return value
 
     def _order(self) -> str:

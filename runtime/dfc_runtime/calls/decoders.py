@@ -57,7 +57,7 @@ class _Process:
         try:
             with theirs:
                 self.process = subprocess.Popen(
-                    [sys.executable, *WORKER, str(theirs.fileno())],
+                    [sys.executable or "", *WORKER, str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

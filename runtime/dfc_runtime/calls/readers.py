@@ -202,10 +202,11 @@ class _Reader:
         )
         if is_folder:
             text = f"{pattern or where} is a folder, and the reader {reader} wants files"
-            helps = f"name them: --data '{self.name}={os.path.join(pattern, '*.rec')}'"
+            helps = f"name them: --data '{self.name}={os.path.join(pattern, self._format.pattern)}'"
         else:
             text = f"no file is called {pattern} in {where}: the reader {reader} has none"
-            helps = f"write some with dfc data make, or name others: --data {self.name}=GLOB"
+            remedy = "write some with dfc data make, or " * (self._format is FORMATS[RECORDS])
+            helps = f"{remedy}name others: --data {self.name}=GLOB"
         return FileError(f"{text}\n  {helps}", code="E0909", spans=[self._site.location])
 
     def _find(self, files: IndexedFiles, stream: RecordStream, position: int) -> tuple[int, int]:

@@ -19,11 +19,13 @@ Stated = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The function that declares a reader of such files, what several of their records are called, how files are
-    opened, and whether records are packed fields, which the reader declares."""
+    """The function that declares a reader of such files, what several of their records are called, a pattern that
+    files in a folder may have, how they are opened, and whether records are packed fields, which the reader
+    declares."""
 
     function: str
     plural: str
+    pattern: str
     opened: Callable[[Sequence[str], OnError, Stated], IndexedFiles]
     is_packed: bool = False
 
@@ -68,12 +70,12 @@ def _folders(paths: Sequence[str], on_error: OnError, stated: Stated) -> Indexed
 
 
 FORMATS: Mapping[str, Format] = {
-    RECORDS: Format("record_files", "records", _records),
-    LINES: Format("line_files", "lines", _lines),
-    TABLES: Format("csv_files", "rows", _tables, is_packed=True),
-    ARRAYS: Format("array_files", "rows", _arrays, is_packed=True),
-    ARCHIVES: Format("tar_files", "samples", _archives, is_packed=True),
-    FOLDERS: Format("image_files", "images", _folders, is_packed=True),
+    RECORDS: Format("record_files", "records", "*.rec", _records),
+    LINES: Format("line_files", "lines", "*.txt", _lines),
+    TABLES: Format("csv_files", "rows", "*.csv", _tables, is_packed=True),
+    ARRAYS: Format("array_files", "rows", "*.npz", _arrays, is_packed=True),
+    ARCHIVES: Format("tar_files", "samples", "*.tar", _archives, is_packed=True),
+    FOLDERS: Format("image_files", "images", "*/*.jpg", _folders, is_packed=True),
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc_runtime.errors import RecordError, RunError, UnsupportedError
+from dfc_runtime.errors import FileError, RecordError, RunError, UnsupportedError
 from dfc_runtime.module import Module
 from dfc_runtime.records.example import encode_example
 from dfc_runtime.records.images import decode
@@ -87,6 +87,10 @@ def test_images_of_folders_have_the_number_of_their_folder(tmp_path: Path) -> No
     np.testing.assert_array_equal([each.image for each in got], expected)
     with pytest.raises(RecordError, match=r"the image in the file .*c/x, at byte 0, is damaged: it is neither"):
         model.next()
+    with pytest.raises(FileError, match=r"wants files\n  name them: --data 'files=.*/\*/\*\.jpg'"):
+        dfc.loads(compiled(text), threads=1, data={"files": tmp_path}).next()
+    with pytest.raises(FileError, match=r"has none\n  name others: --data files=GLOB"):
+        dfc.loads(compiled(text), threads=1, data={"files": tmp_path / "x" / "*"}).next()
 
 
 def test_a_runner_that_meets_a_damaged_image_fails_with_it(tmp_path: Path) -> None:

@@ -234,3 +234,15 @@ def test_entries_may_share_a_reader_unless_they_are_concurrent() -> None:
     assert codes(f"{FILES}entry a{body}entry b{body}") == []
     concurrent = "() with concurrent = true { let record = files.next() }\n"
     assert codes(f"{FILES}entry a{concurrent}") == ["E0706"]
+
+
+@pytest.mark.parametrize(
+    ("call", "such"),
+    [
+        ("image_files(3)", "data/*/*.jpg"),
+        ('record_files("x", on_error = 3)', "fail"),
+        ('csv_files("x", (a = f32), separator = 3)', ";"),
+    ],
+)
+def test_an_argument_that_is_no_text_is_answered_by_one_that_would_do(call: str, such: str) -> None:
+    assert f'such as `"{such}"`' in messages(f"var files = {call}\n")
