@@ -119,6 +119,13 @@ def test_an_unknown_stage_is_refused(folder: Path, dfc: Command) -> None:
     )
 
 
+@pytest.mark.parametrize(("stage", "option"), [("guard", "--check-finite"), ("clocks", "--timed")])
+def test_a_stage_that_does_not_run_cannot_be_printed(stage: str, option: str, folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "--print-after", stage)
+    assert (ended.code, f"the stage {stage} runs with {option} only" in ended.message) == (2, True)
+    assert dfc("compile", "line.dfg", "--print-after", stage, "--stop-after", stage).err.startswith("# ---- after")
+
+
 @pytest.mark.parametrize(("option", "word"), [("--target", "abacus"), ("--isa", "mmx")])
 def test_a_target_that_is_not_there_is_not_supported(option: str, word: str, folder: Path, dfc: Command) -> None:
     ended = dfc("compile", "line.dfg", option, word)
