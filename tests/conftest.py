@@ -67,7 +67,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     return (yield)
 
 
-YOUNG = 200_000
+YOUNG = 20_000
 """New objects after which Python looks for dead cycles. A graph has thousands; at its usual 700 it looks through each
 of them many times before they die, a fifteenth of the time of tests of passes."""
 
