@@ -118,10 +118,11 @@ def test_a_crop_is_no_larger_than_its_image_and_that_has_pixels() -> None:
     from std.images import centre_crop, flip, random_crop
     readonly entry larger(x: u8[6, 8, 3]) -> u8[7, 8, 3] { return centre_crop(x, 7, 8) }
     readonly entry wider(x: u8[6, 8, 3]) -> u8[6, 9, 3] { return random_crop(x, 6, 9, 1, 2) }
+    readonly entry negative(x: u8[6, 8, 3]) -> u8[6, 8, 3] { return random_crop(x, -1, 8, 1, 2) }
     readonly entry empty(x: u8[0, 8, 3]) -> (y: u8[0, 8, 3]) { return flip(x, true) }
     """
     said = messages(dedent(program))
-    for reason in ("7 <= 6", "9 <= 8", "0 >= 1"):
+    for reason in ("7 <= 6", "9 <= 8", "0 >= 1", "0 - 1 >= 0"):
         assert f"here {reason} does not hold" in said
 
 
