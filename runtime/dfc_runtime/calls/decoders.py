@@ -120,6 +120,7 @@ class Decoders:
         self._processes: list[_Process | None] = [None] * (count + 1)
         self._lock = threading.Lock()
         self._owner = os.getpid()
+        self._is_closed = False
         weakref.finalize(self, _end_all, self._processes, self._owner)
         _living.add(self)
 
@@ -134,12 +135,14 @@ class Decoders:
         return [each.process.pid for each in self._processes if each is not None]
 
     def decode(self, data: bytes, height: int, width: int) -> Pixels:
-        """As `images.decode`, by a process; in a forked child, which has none, by this one."""
+        """As `images.decode`, by a process; by this one in a forked child, which has none, and behind `close`."""
         if os.getpid() != self._owner:
             return decode(data, height, width)
         reasons: list[str] = []
         with self._lock:
             while len(reasons) < 2:  # the first one may have been ended for another reason
+                if self._is_closed:
+                    return decode(data, height, width)
                 self._mend()
                 try:
                     return self._by_the_last(data, height, width)
@@ -171,7 +174,9 @@ class Decoders:
         return process.end(patience)
 
     def close(self) -> None:
-        """Ends all processes. A further request starts them again."""
+        """Ends all processes, also those that are waited for by a runner which does not end."""
+        self._is_closed = True
+        _end_all(self._processes, self._owner)
         with self._lock:
             _end_all(self._processes, self._owner)
             for number, process in enumerate(self._processes):

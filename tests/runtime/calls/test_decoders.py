@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +86,7 @@ def test_processes_that_cannot_decode_are_no_damaged_image(monkeypatch: pytest.M
         Decoders(0).decode(PICTURE, 4, 4)
 
 
-def test_a_process_that_is_killed_leaves_none_behind_and_a_forked_one_decodes_itself() -> None:
+def test_programs_that_are_killed_or_closed_leave_none_behind_and_forked_ones_decode_themselves() -> None:
     own = Decoders(1)
     expected = own.decode(PICTURE, 4, 4)
     there, here = os.pipe()
@@ -101,7 +102,14 @@ def test_a_process_that_is_killed_leaves_none_behind_and_a_forked_one_decodes_it
     assert is_equal and len(orphans) == 2
     eventually(lambda: not any(map(is_there, orphans)))
     assert all(map(is_there, own.processes))
+    os.kill(own.processes[-1], signal.SIGSTOP)
+    waits = threading.Thread(target=own.decode, args=(PICTURE, 4, 4))
+    waits.start()
+    eventually(own._lock.locked)
     own.close()
+    waits.join()
+    np.testing.assert_array_equal(own.decode(PICTURE, 4, 4), expected)
+    assert not own.processes
 
 
 @pytest.mark.parametrize("text", ["two", "-1", "1025"])
