@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -233,7 +234,7 @@ class ForkedLauncher:
         _, option, size, _, _, module, *words = command
         assert (option, module) == ("-n", REAPER)
         out, err = os.pipe(), os.pipe()
-        self.pid = os.fork()
+        self.pid = _fork_without_warning()
         if not self.pid:
             self._be_launcher(int(size), words, environment, (out[1], err[1]))
         os.close(out[1])
@@ -277,6 +278,13 @@ class ForkedLauncher:
             pid, status = os.waitpid(self.pid, options)
             self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
+
+
+def _fork_without_warning() -> int:
+    """Of a supervisor, which has threads: Python warns of that from 3.12 on, and the command would print it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def can_launch() -> bool:
