@@ -1,6 +1,7 @@
 """Tests that run in several forks end as they do in one process; a worker that dies costs one test."""
 
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,6 +40,7 @@ def run(folder: Path, *options: str, modules: Mapping[str, str] = MODULES) -> tu
     output = folder / "output"
 
     def tests() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background ignores it
         with output.open("w") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
