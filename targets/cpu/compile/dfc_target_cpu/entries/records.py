@@ -7,7 +7,8 @@ damaged, or something else in a record than is asked for, it leaves the answer, 
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 from dfc.deferred.dataclasses import dataclass
@@ -66,27 +67,34 @@ class RecordCall:
 
     # --- the next record
 
-    def _next(self) -> Value:
-        """Takes the row that comes next out of the block, if it is that of the position."""
-        f, data = self.f, self.pointers[1]
-        answered = f.alloca("i64", align=8)
-        f.store(i64(0), answered)
+    @contextmanager
+    def _block(self) -> Generator[Value]:
+        """The code for where the run has a block of the reader."""
+        f = self.f
         number = list(self.program.resources).index(str(self._attribute("resource")))
         table = load_field(f, self.context, "records")
         with f.when(f.icmp("ne", table, NULL), "blocks"):
             block = f.load("ptr", f.gep("ptr", table, i64(number)))
             with f.when(f.icmp("ne", block, NULL), "block"):
-                following = _load(f, BlockHeader, block, "next")
-                with f.when(f.icmp("slt", following, _load(f, BlockHeader, block, "count")), "row"):
-                    rows = _load(f, BlockHeader, block, "rows")
-                    row = f.gep("i8", rows, f.mul(following, i64(ctypes.sizeof(Row))))
-                    position = f.load("i64", self.pointers[0])
-                    with f.when(f.icmp("eq", _load(f, Row, row, "position"), position), "record"):
-                        taken = f.call(self._take_function(), "i64", [self.context, row, data])
-                        with f.when(f.icmp("ne", taken, i64(0)), "taken"):
-                            self._describe(row)
-                            f.store(f.add(following, i64(1)), field_address(f, BlockHeader, block, "next"))
-                        f.store(taken, answered)
+                yield block
+
+    def _next(self) -> Value:
+        """Takes the row that comes next out of the block, if it is that of the position."""
+        f, data = self.f, self.pointers[1]
+        answered = f.alloca("i64", align=8)
+        f.store(i64(0), answered)
+        with self._block() as block:
+            following = _load(f, BlockHeader, block, "next")
+            with f.when(f.icmp("slt", following, _load(f, BlockHeader, block, "count")), "row"):
+                rows = _load(f, BlockHeader, block, "rows")
+                row = f.gep("i8", rows, f.mul(following, i64(ctypes.sizeof(Row))))
+                position = f.load("i64", self.pointers[0])
+                with f.when(f.icmp("eq", _load(f, Row, row, "position"), position), "record"):
+                    taken = f.call(self._take_function(), "i64", [self.context, row, data])
+                    with f.when(f.icmp("ne", taken, i64(0)), "taken"):
+                        self._describe(row)
+                        f.store(f.add(following, i64(1)), field_address(f, BlockHeader, block, "next"))
+                    f.store(taken, answered)
         return f.load("i64", answered)
 
     def _take_function(self) -> str:
@@ -171,28 +179,19 @@ class RecordCall:
         f = self.f
         answered = f.alloca("i64", align=8)
         f.store(i64(0), answered)
-        number = list(self.program.resources).index(str(self._attribute("resource")))
-        table = load_field(f, self.context, "records")
-        with f.when(f.icmp("ne", table, NULL), "blocks"):
-            block = f.load("ptr", f.gep("ptr", table, i64(number)))
-            with f.when(f.icmp("ne", block, NULL), "block"):
-                decoders = _load(f, BlockHeader, block, "decoders")
-                with f.when(f.icmp("ne", decoders, NULL), "decoders"):
-                    data, begin, length, _ = self._string()
-                    sides = [int(str(self._attribute(side))) for side in ("height", "width")]
-                    pixels, *flags = self.pointers[2:]
-                    operands = [
-                        decoders,
-                        f.gep("i8", data, begin),
-                        length,
-                        pixels,
-                        *map(i64, (*sides, 3 * math.prod(sides))),
-                    ]
-                    function = decode_function(self.module, self.machine)
-                    intact = f.call(function, "i64", [self.context, *operands])
-                    for flag in flags:
-                        f.store(f.cast("trunc", intact, "i8"), flag)
-                    f.store(intact, answered)
+        with self._block() as block:
+            decoders = _load(f, BlockHeader, block, "decoders")
+            with f.when(f.icmp("ne", decoders, NULL), "decoders"):
+                data, begin, length, _ = self._string()
+                sides = [int(str(self._attribute(side))) for side in ("height", "width")]
+                pixels, *flags = self.pointers[2:]
+                operands = [decoders, f.gep("i8", data, begin), length, pixels]
+                sizes = map(i64, (*sides, 3 * math.prod(sides)))
+                function = decode_function(self.module, self.machine)
+                intact = f.call(function, "i64", [self.context, *operands, *sizes])
+                for flag in flags:
+                    f.store(f.cast("trunc", intact, "i8"), flag)
+                f.store(intact, answered)
         return f.load("i64", answered)
 
 
