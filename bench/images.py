@@ -189,6 +189,8 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--one", choices=SYSTEMS)
     arguments = parser.parse_args()
+    if arguments.images < 2 * BATCH:
+        parser.error(f"--images is at least {2 * BATCH}: the time from the first batch of {BATCH} to the last counts")
     folder = FOLDER / str(arguments.images)
     if arguments.one:
         print(json.dumps(measure(arguments.one, folder)))
