@@ -45,9 +45,9 @@ def blended(x: np.ndarray, origin: np.ndarray, by: np.ndarray) -> np.ndarray:
 
 def turned(x: np.ndarray, by: np.ndarray) -> np.ndarray:
     made = np.empty(x.shape)
-    for place in np.ndindex(x.shape[:-1]):
-        hue, saturation, value = colorsys.rgb_to_hsv(*x[place])
-        made[place] = colorsys.hsv_to_rgb((hue + by[place[0]]) % 1, saturation, value)
+    for pixel in np.ndindex(x.shape[:-1]):
+        hue, saturation, value = colorsys.rgb_to_hsv(*x[pixel])
+        made[pixel] = colorsys.hsv_to_rgb((hue + by[pixel[0]]) % 1, saturation, value)
     return made
 
 

@@ -73,11 +73,11 @@ def test_pillow_makes_the_same(height: int, width: int) -> None:
         colours = pillow.fromarray(image)
         linear = np.asarray(colours.resize((width, height), pillow.Resampling.BILINEAR)).astype(int)
         assert np.abs(whole[number] - linear).max() <= 1  # Pillow rounds rows before it takes columns
-        found = np.asarray(colours.resize((width, height), pillow.Resampling.NEAREST))
+        reference = np.asarray(colours.resize((width, height), pillow.Resampling.NEAREST))
         between = np.ix_(
             (2 * np.arange(height) + 1) * 6 % (2 * height) > 0, (2 * np.arange(width) + 1) * 8 % (2 * width) > 0
         )
-        assert_array_equal(nearest[number][between], found[between])  # Pillow rounds where a centre is on a border
+        assert_array_equal(nearest[number][between], reference[between])  # Pillow rounds where a centre is on a border
 
 
 def test_the_same_size_changes_nothing() -> None:

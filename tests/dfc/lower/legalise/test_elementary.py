@@ -53,7 +53,7 @@ def test_exp_of_negative_numbers_has_the_bits_of_exp(dtype: DType, low: float) -
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_exp_of_what_is_not_positive_has_the_bits_of_exp(dtype: DType) -> None:
     x = -abs(samples(dtype))
-    (found,) = run(meaning("exp_of_nonpositive", [dtype], dtype), x)
+    (result,) = run(meaning("exp_of_nonpositive", [dtype], dtype), x)
     (expected,) = run(elementary("exp", dtype), x)
-    np.testing.assert_array_equal(found, expected)
-    assert (found == 0).sum() > 100 and ((found > 0) & (found < 1)).sum() > 100
+    np.testing.assert_array_equal(result, expected)
+    assert (result == 0).sum() > 100 and ((result > 0) & (result < 1)).sum() > 100
