@@ -13,6 +13,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
+from lark import UnexpectedToken
+
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import SourceFile
@@ -22,7 +24,6 @@ from dfc.distribute.deployment.statements import STATEMENTS, Edition, Statement,
 from dfc.distribute.deployment.syntax_errors import edition_missing, explain, explain_character
 from dfc.syntax.reader.language import Language, load_language, new_token
 from dfc.syntax.reader.limits import check_text
-from dfc.syntax.reader.shift_reduce import Rejected
 from dfc.syntax.reader.tokens import Lexed, Token
 
 EDITION = 1
@@ -109,7 +110,7 @@ class _Reader:
             return False
         try:
             value = self.language.read(lexed.tokens, self.builder)
-        except Rejected:
+        except UnexpectedToken:
             self.builder.problems.clear()
             return False
         self.written = cast(Written, value)
@@ -129,7 +130,7 @@ class _Reader:
         self.has_edition = True
         try:
             value = self.language.read([*before, *tokens], self.builder)
-        except Rejected as failure:
+        except UnexpectedToken as failure:
             self.problems.append(explain(self.source, self.language, before, tokens, failure.token))
             return
         self.written += cast(Written, value)[1 if before else 0 :]

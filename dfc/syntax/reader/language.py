@@ -2,15 +2,14 @@
 
 Assumes the tables that `tables` made of the grammars. Guarantees that any text is cut into tokens and read in linear
 time, without recursion; that nodes are built bottom-up, a method of the builder for each rule; and that what is nested
-deeper than a limit is refused. The parsers have no state of a text: threads may share them. Of lark there are the
-tables, what it makes of them, and its order of terminals; the loops over letters and tokens are here and in
-`shift_reduce`, because lark's take twice as long.
+deeper than a limit is refused. The parsers have no state of a text: threads may share them. lark's lexer cuts, and its
+interactive parser takes the tokens one by one, so that a parse can be left where the text is nested too deep, and asked
+what it would have accepted.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
@@ -18,26 +17,38 @@ from pathlib import Path
 from threading import local
 from typing import Any, cast
 
-from lark import Lark
+from lark import Lark, UnexpectedToken
 
 from dfc.syntax.reader.node_builder import Children, NodeBuilder
-from dfc.syntax.reader.shift_reduce import Automaton, Rejected, Stack
-from dfc.syntax.reader.tokens import COMMENT, END, NAME, STRANGE, WHITE_SPACE, Lexed, Token
+from dfc.syntax.reader.tokens import COMMENT, END, STRANGE, Lexed, Token
 
 NESTING_LIMIT = 200
 NESTING_SYMBOLS = frozenset({"LPAR", "LSQB", "LBRACE", "NOT", "POWER", "THEN", "ARROW"})
 CLOSING_SYMBOLS = frozenset({"RPAR", "RSQB", "RBRACE"})
 
 
-class TooDeep(Rejected):
+class TooDeep(UnexpectedToken):
     """At `token` the text is nested more than `NESTING_LIMIT` deep."""
+
+    def __init__(self, token: Token) -> None:
+        super().__init__(token, set())
+        self.token = token
 
 
 class _Reading(local):
-    """What one thread builds: lark is shared, and its callbacks know no text."""
+    """What one thread reads: lark is shared, and its callbacks know no text."""
 
     def __init__(self) -> None:
         self.builder: NodeBuilder | None = None
+        self.lexed = Lexed([], [], [])
+
+    def keep_comment(self, token: Token) -> Token:
+        self.lexed.comments.append(token)
+        return token
+
+    def keep_strange(self, token: Token) -> Token:
+        self.lexed.strange.append(token.start_pos)
+        return token
 
 
 class _Nodes:
@@ -62,76 +73,57 @@ class Language:
     """The parser of a language, shared by all texts."""
 
     def __init__(self, name: str) -> None:
-        self._reading = _Reading()
+        self._reading = reading = _Reading()
         tables = _tables(name)
-        tables["data"]["options"] |= {"transformer": _Nodes(self._reading)}
-        loaded: Any = cast(Any, Lark).load(tables)
-        self._automaton = Automaton(loaded.parse_interactive().parser_state.parse_conf)
-        scanned: list[Any] = loaded.parser.lexer.scanner.terminals  # in the order in which they are tried
-        self._pattern = re.compile("|".join(f"(?P<{one.name}>{one.pattern.to_regexp()})" for one in scanned))
-        names = {one.name for one in scanned}
-        self._words: dict[str, str] = {one.pattern.value: one.name for one in loaded.terminals if one.name not in names}
-        self.keywords = frozenset(self._words)
+        callbacks = {COMMENT: reading.keep_comment, STRANGE: reading.keep_strange}
+        tables["data"]["options"] |= {"transformer": _Nodes(reading), "lexer_callbacks": callbacks}
+        self._lark: Any = cast(Any, Lark).load(tables)
+        patterns = [terminal.pattern for terminal in self._lark.terminals]
+        self.keywords = frozenset(
+            pattern.value for pattern in patterns if pattern.type == "str" and pattern.value.isidentifier()
+        )
 
     def lex(self, text: str) -> Lexed:
         """Cuts a text, whatever it is, into tokens."""
-        lexed = Lexed([], [], [])
-        words, keep = self._words, lexed.tokens.append
-        for match in self._pattern.finditer(text):
-            kind = match.lastgroup
-            if kind == WHITE_SPACE:
-                continue
-            if kind == STRANGE:
-                lexed.strange.append(match.start())
-                continue
-            assert kind is not None, "each alternative of the pattern has a name"
-            word = match[0]
-            token = Token(word)
-            token.type = words.get(word, NAME) if kind == NAME else kind
-            token.start_pos, token.end_pos = match.span()
-            if kind == COMMENT:
-                lexed.comments.append(token)
-            else:
-                keep(token)
+        self._reading.lexed = lexed = Lexed([], [], [])
+        session = self._lark.parse_interactive(text)
+        lexed.tokens.extend(session.lexer_thread.lex(session.parser_state))
         return lexed
 
     def read(self, tokens: Sequence[Token], builder: NodeBuilder) -> object:
-        """What `builder` makes of a whole text; raises `Rejected` at the first token that does not fit."""
-        stack = Stack(self._automaton)
-        values = stack.values
+        """What `builder` makes of a whole text; raises `UnexpectedToken` at the first token that does not fit."""
+        state = self._lark.parse_interactive().parser_state
+        values = state.value_stack
         next_check = NESTING_LIMIT
         builder.end = 0
         self._reading.builder = builder
         try:
             for token in tokens:
-                stack.take(token)
+                state.feed_token(token)
                 builder.end = token.end_pos
                 if len(values) > next_check:
                     nesting = _nesting(values)
                     if nesting > NESTING_LIMIT:
                         raise TooDeep(token)
                     next_check = len(values) + NESTING_LIMIT - nesting
-            stack.take(new_token(END, "", builder.end))
-            return values[-1]
+            return state.feed_token(new_token(END, "", builder.end), is_end=True)
         finally:
             self._reading.builder = None
 
     def expected_after(self, tokens: Sequence[Token]) -> frozenset[str]:
         """The kinds of token that could follow `tokens`, which are the beginning of some text."""
-        stack = Stack(self._automaton)
+        session = self._lark.parse_interactive()
         try:
             for token in tokens:
-                stack.take(token)
-        except Rejected:
+                session.feed_token(token)
+        except UnexpectedToken:
             return frozenset()
-        return stack.expected()
+        return frozenset(session.accepts())
 
 
 def new_token(kind: str, text: str, start: int) -> Token:
     """A token that no text has."""
-    token = Token(text)
-    token.type, token.start_pos, token.end_pos = kind, start, start + len(text)
-    return token
+    return Token(kind, text, start, end_pos=start + len(text))
 
 
 def _nesting(values: Sequence[object]) -> int:

@@ -6,6 +6,8 @@ text, however broken, overflows a stack. What explains mistakes is imported only
 
 from __future__ import annotations
 
+from lark import UnexpectedToken
+
 from dfc.diagnostics.diagnostic import Diagnostics
 from dfc.diagnostics.source import SourceFile
 from dfc.syntax.reader.build_items import TreeBuilder
@@ -13,7 +15,6 @@ from dfc.syntax.reader.language import Language, load_language
 from dfc.syntax.reader.layout import check_edition
 from dfc.syntax.reader.limits import check_text
 from dfc.syntax.reader.nesting import check_chains, check_nesting
-from dfc.syntax.reader.shift_reduce import Rejected
 from dfc.syntax.reader.tokens import Lexed
 from dfc.syntax.tree.documentation import find_documentation
 from dfc.syntax.tree.tree import Module
@@ -60,7 +61,7 @@ def _read_at_once(source: SourceFile, language: Language, lexed: Lexed, builder:
         return None
     try:
         module = language.read(lexed.tokens, builder)
-    except Rejected:
+    except UnexpectedToken:
         return None
     assert isinstance(module, Module), "the start rule builds a module"
     return module

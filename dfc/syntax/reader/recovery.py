@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from lark import UnexpectedToken
+
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import Diagnostic, Diagnostics
 from dfc.diagnostics.source import SourceFile
@@ -20,7 +22,6 @@ from dfc.syntax.messages.syntax_errors import BORROWED, explain
 from dfc.syntax.reader.build_items import TreeBuilder
 from dfc.syntax.reader.language import Language, TooDeep
 from dfc.syntax.reader.nesting import check_nesting, too_deep
-from dfc.syntax.reader.shift_reduce import Rejected
 from dfc.syntax.reader.tokens import Token
 from dfc.syntax.tree.tree import Module
 
@@ -81,7 +82,7 @@ def _read(text: Text, tokens: list[Token], strange: list[int], builder: TreeBuil
         value = language.read(tokens, builder)
     except TooDeep as failure:
         return too_deep(file, failure.token)
-    except Rejected as failure:
+    except UnexpectedToken as failure:
         return _explain(text, tokens, failure.token)
     if not isinstance(value, Module):
         raise AssertionError("the start rule builds a module")

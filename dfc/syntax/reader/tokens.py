@@ -5,26 +5,29 @@ Guarantees that the tokens, comments, white space and strange characters of a te
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dfc.deferred.dataclasses import dataclass
+
+if TYPE_CHECKING:
+
+    class Token(str):
+        """lark's token, of a text: `type` is the name of its terminal; it stands from `start_pos` up to, not
+        including, `end_pos`. lark's own type allows for tokens that stand nowhere, and no token here does."""
+
+        type: str
+        value: str
+        start_pos: int
+        end_pos: int
+
+        def __new__(cls, type: str, value: str, start_pos: int, *, end_pos: int) -> Token: ...
+
+else:
+    from lark import Token
 
 END = "$END"
 COMMENT = "COMMENT"
-NAME = "NAME"
 STRANGE = "STRANGE"
-WHITE_SPACE = "WS"
-
-
-class Token(str):
-    """A word: `type` is the name of its terminal; it stands from `start_pos` up to, not including, `end_pos`."""
-
-    __slots__ = ("end_pos", "start_pos", "type")
-    type: str
-    start_pos: int
-    end_pos: int
-
-    @property
-    def value(self) -> str:
-        return str(self)
 
 
 @dataclass(frozen=True, slots=True)

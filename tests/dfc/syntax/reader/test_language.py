@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
+from lark import UnexpectedToken
 
 from dfc.diagnostics.diagnostic import Diagnostics, render
 from dfc.diagnostics.source import SourceFile
@@ -14,7 +15,6 @@ from dfc.syntax.printer.printer import to_text
 from dfc.syntax.reader.build_items import TreeBuilder
 from dfc.syntax.reader.language import load_language
 from dfc.syntax.reader.parser import parse, parse_recovering
-from dfc.syntax.reader.shift_reduce import Rejected
 from dfc.syntax.tree.documentation import Documentation
 from tests.support.corpus import CORPUS, load
 
@@ -44,7 +44,7 @@ def test_what_does_not_fit_is_the_first_word_that_no_program_goes_on_with() -> N
     language = load_language("dfg")
     source = SourceFile("test.dfg", "dfg 1\nconst A = (1 + * 2\n")
     tokens = language.lex(source.text).tokens
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(UnexpectedToken) as caught:
         language.read(tokens, TreeBuilder(source, Documentation()))
     index = next(number for number, token in enumerate(tokens) if token is caught.value.token)
     assert tokens[index].value == "*"
