@@ -33,7 +33,7 @@ class Clocks:
         self.bytes_in = np.zeros(ranks)
         self._slowness = np.exp(network.imbalance * np.random.default_rng(network.seed).standard_normal(ranks))
 
-    def compute(self, ranks: Ranks, seconds: float) -> None:
+    def compute(self, ranks: Ranks, seconds: Times | float) -> None:
         """Each of these ranks computes for so long, the slow ones for longer."""
         took = seconds * self._slowness[ranks]
         self.now[ranks] += took
@@ -43,16 +43,16 @@ class Clocks:
         """They do not go on before."""
         self.now[ranks] = np.maximum(self.now[ranks], until)
 
-    def serve(self, ranks: Ranks, seconds: float) -> None:
+    def serve(self, ranks: Ranks, seconds: Times | float) -> None:
         """The processor is busy with a call, or with what native code asks its host for."""
         self.now[ranks] += seconds
         self.messaging[ranks] += seconds
 
-    def handle(self, ranks: Ranks, messages: float) -> None:
+    def handle(self, ranks: Ranks, messages: Times | float) -> None:
         """The processor sends or receives so many messages."""
         self.serve(ranks, messages * self.network.message)
 
-    def send(self, ranks: Ranks, messages: float, size: float) -> Times:
+    def send(self, ranks: Ranks, messages: Times | float, size: float) -> Times:
         """The link of each of these ranks carries so many messages of so many bytes each; when the last one has
         left. What the processor does for them is counted by `handle`."""
         took = messages * size / self.network.bandwidth
@@ -61,7 +61,7 @@ class Clocks:
         self.bytes_out[ranks] += messages * size
         return self._out[ranks]
 
-    def arrive(self, ranks: Ranks, messages: float, size: float, left: Times | float, first: float) -> Times:
+    def arrive(self, ranks: Ranks, messages: Times | float, size: float, left: Times | float, first: float) -> Times:
         """Each of these ranks receives so many such messages, the last of which left its sender at `left`, the first
         one at `first` at the earliest; when all are there. The processor takes them when it waits for them."""
         took = messages * size / self.network.bandwidth

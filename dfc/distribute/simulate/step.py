@@ -23,7 +23,7 @@ from dfc.distribute.place.model import Decision
 from dfc.distribute.replicate.model import Replication
 from dfc.distribute.simulate.clocks import Clocks, Ranks
 from dfc.distribute.simulate.network import Network
-from dfc.distribute.simulate.sums import Sum
+from dfc.distribute.simulate.sums import Sum, finish_together
 from dfc.ir import walk
 from dfc.ir.attributes import Attributes
 from dfc.ir.graph import Entry, Node, Value
@@ -139,8 +139,8 @@ class _Step:
             self._clocks.compute(ranks, self._costs.seconds(node))
         for key in _keys(node, ContributeAttributes):  # all of them before anything is waited for
             self._contribute(key)
-        for each in self._sums.values() if waits else ():
-            each.finish(self._clocks)
+        if waits:
+            finish_together(self._sums.values(), self._clocks)
         for key in waits:
             if self._job.tasks > 1:
                 self._clocks.serve(ranks, self._clocks.network.request)

@@ -6,14 +6,17 @@ Before: when each rank has summed its own blocks. After: when each rank has the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from dfc.distribute.place.cost import MEMORY_RATE
 from dfc.distribute.simulate.clocks import Clocks, Ranks
+from dfc.distribute.simulate.tree_messages import Level, climb, levels
 from dfc_runtime.distributed.reduce.exchange import FULL_BYTES
-from dfc_runtime.distributed.reduce.reduction_plan import make_plan
+from dfc_runtime.distributed.reduce.reduction_plan import EXCHANGE, TREES, make_plan
 
-EXCHANGED, IN_CHUNKS, AT_ONE_RANK = "everybody adds all", "in chunks, by all", "by one rank"
+EXCHANGED, IN_CHUNKS, AT_ONE_RANK, ALONG_TREES = "everybody adds all", "in chunks, by all", "by one rank", "along trees"
 
 
 class Sum:
@@ -36,7 +39,13 @@ class Sum:
         self._roots = 1 if is_joined else max(len(each) for each in plan.roots)
         self._owners = ranks[sorted(set(plan.owner_of))]
         self._others = len(ranks) - 1
-        self.how = EXCHANGED if plan.is_small or is_joined else IN_CHUNKS if len(self._owners) > 1 else AT_ONE_RANK
+        self.how = (
+            EXCHANGED if plan.how == EXCHANGE or is_joined else IN_CHUNKS if len(self._owners) > 1 else AT_ONE_RANK
+        )
+        self._levels: list[Level] = []
+        if plan.how == TREES and not is_joined:
+            self.how = ALONG_TREES
+            self._levels = levels(ranks, plan.owner_of, self._roots, self.size / len(plan.chunks))
         self._senders = ranks if self.how != AT_ONE_RANK else np.setdiff1d(ranks, self._owners)
         self._chunks = len(plan.chunks) // len(self._owners)
         self._chunk = self.size / len(plan.chunks)
@@ -50,6 +59,8 @@ class Sum:
         self._begin = float(clocks.now[self._ranks].min())
         if not self._others or not self.size:
             self._there, self._is_finished = clocks.now[self._ranks].copy(), True
+            return held
+        if self.how == ALONG_TREES:  # a way up begins when all that is contributed is
             return held
         if self.how != EXCHANGED:
             messages = self._chunks * self._roots * self._to_each
@@ -75,6 +86,9 @@ class Sum:
         if self._is_finished:
             return
         self._is_finished = True
+        if self.how == ALONG_TREES:
+            climb([self._levels], clocks)
+            return
         arriving = self._chunks * self._roots * self._others
         there = clocks.arrive(self._owners, arriving, self._chunk, float(self._left.max()), self._begin)
         clocks.wait(self._owners, there)
@@ -88,8 +102,25 @@ class Sum:
         self._there = np.full(len(self._ranks), float(gone.max()))
         self._there[np.isin(self._ranks, self._senders)] = done
 
+    @property
+    def is_finished(self) -> bool:
+        return self._is_finished
+
+    def start_climbing(self) -> list[Level]:
+        """The messages of a sum along trees, for whoever finishes several."""
+        self._is_finished = True
+        return self._levels
+
     def wait(self, clocks: Clocks) -> None:
         """Each rank goes on when it has the sum, and has taken its messages."""
         self.finish(clocks)
         clocks.wait(self._ranks, self._there)
         clocks.handle(self._ranks if self.how == EXCHANGED else self._senders, self._messages)
+
+
+def finish_together(sums: Iterable[Sum], clocks: Clocks) -> None:
+    """Finishes all of them. Those that go along trees do so side by side: their messages of a level share the wait."""
+    unfinished = [each for each in sums if not each.is_finished]
+    climb([each.start_climbing() for each in unfinished if each.how == ALONG_TREES], clocks)
+    for each in unfinished:
+        each.finish(clocks)

@@ -17,12 +17,13 @@ from dfc_runtime.distributed.reduce.exchange import Exchange
 from dfc_runtime.distributed.reduce.gathering import Gathering
 from dfc_runtime.distributed.reduce.operation import CONCAT, Group, Operation
 from dfc_runtime.distributed.reduce.reduction import Combination
-from dfc_runtime.distributed.reduce.reduction_plan import CHUNK_BYTES, Plan, make_plan
+from dfc_runtime.distributed.reduce.reduction_plan import CHUNK_BYTES, EXCHANGE, TREES, Plan, make_plan
 from dfc_runtime.distributed.reduce.small_sums import SmallSum
+from dfc_runtime.distributed.reduce.tree_sums import TreeSum
 from dfc_runtime.distributed.transport.buffers import Pool
 from dfc_runtime.distributed.transport.comm import TOGETHER, Array, Comm
 
-Work = Combination | Gathering
+Work = Combination | TreeSum | Gathering
 _OTHERS_EVERY = 4
 """Looks at one thing between two looks at all others."""
 Wait = Callable[[Callable[[], bool], str], None]
@@ -161,9 +162,10 @@ class Reducer:
         if what.combination == CONCAT:
             return Gathering(what, group, self._comm, self._pool, array)
         plan = self._plan(key, array)
-        if plan.is_small:
+        if plan.how == EXCHANGE:
             return SmallSum(what, plan, group, self._exchange, self._pool, array)
-        return Combination(what, plan, group, self._comm, self._pool, array.dtype)
+        kind = TreeSum if plan.how == TREES else Combination
+        return kind(what, plan, group, self._comm, self._pool, array.dtype)
 
     def _plan(self, key: str, array: Array) -> Plan:
         shape = (key, array.size, array.dtype.itemsize)

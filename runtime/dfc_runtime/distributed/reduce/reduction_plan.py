@@ -5,6 +5,8 @@ largest power of two below b - a. Blocks are dealt to tasks contiguously. A task
 blocks, which leaves a few *roots*. An array is cut into chunks; for each chunk one task, its owner, gets the roots of
 all others, adds them in the order of the tree, and sends the sum to everybody: all ranks add and all links are used.
 Small arrays are exchanged instead, and each task adds for itself: one message each way, and no second one to wait for.
+Among many tasks, what is too small to have a chunk for each of them goes along trees of tasks (`task_tree`), a tree for
+each chunk: the messages of a task grow with the logarithm of their number, not with the number.
 
 Guarantees that the same two operands are added for every element whatever the number of tasks, so that the bits of a
 sum do not depend on it.
@@ -13,6 +15,7 @@ sum do not depend on it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from dfc_runtime.dataclasses import dataclass
 
@@ -22,8 +25,17 @@ Node = tuple[int, int]
 CHUNK_BYTES = 1 << 20
 EXCHANGED_BYTES = 32 << 10
 """Arrays of which a task would send no more than so many bytes in all are exchanged."""
-_FEWEST_BYTES = 16 << 10
+FEWEST_BYTES = 16 << 10
 """Chunks are not made smaller than this: a message costs as much as so many bytes."""
+FEWEST_TREE_TASKS = 8
+"""Below, the two messages to and from an owner are there before the four and more of a way up a tree and down."""
+MOST_EXCHANGING_TASKS = 16
+"""Above, as many messages as there are other tasks take longer than twice the height of the tree."""
+
+Manner = Literal["exchange", "owners", "trees"]
+EXCHANGE: Manner = "exchange"
+OWNERS: Manner = "owners"
+TREES: Manner = "trees"
 
 
 def dealt(blocks: int, tasks: int, task: int) -> Node:
@@ -53,9 +65,15 @@ def roots(blocks: int, within: Node) -> tuple[Node, ...]:
 def additions(blocks: int, operands: Sequence[Node]) -> tuple[tuple[int, int], ...]:
     """Pairs of numbers of operands, in an order that works: the second is added to the first, which then stands for
     both. The operands cover all blocks."""
+    return joins(((0, blocks),), operands)[0]
+
+
+def joins(targets: Sequence[Node], operands: Sequence[Node]) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...]]:
+    """Likewise for several nodes of the tree that the operands make up; and the number of the operand that stands for
+    each of them in the end."""
     number = {node: index for index, node in enumerate(operands)}
     steps: list[tuple[int, int]] = []
-    open_: list[tuple[Node, bool]] = [((0, blocks), False)]
+    open_: list[tuple[Node, bool]] = [(target, False) for target in reversed(targets)]
     while open_:
         node, parts_done = open_.pop()
         if node in number:
@@ -67,18 +85,18 @@ def additions(blocks: int, operands: Sequence[Node]) -> tuple[tuple[int, int], .
             steps.append((number[left], number[right]))
         else:
             open_ += [(node, True), (right, False), (left, False)]
-    return tuple(steps)
+    return tuple(steps), tuple(number[target] for target in targets)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How arrays of one size are summed. `is_small` says that every task adds all of it, as one task always does; else
-    `owner_of` has the owner of each chunk, and `chunks` its elements. `roots` are those of each task, and `steps` the
-    additions over all of them in the order of the tasks."""
+    """How arrays of one size are summed. With `EXCHANGE` every task adds all of it, as one task always does; else
+    `owner_of` has the task that has the sum of each chunk first, and `chunks` its elements. `roots` are those of each
+    task, and `steps` the additions over all of them in the order of the tasks."""
 
     blocks: int
     tasks: int
-    is_small: bool
+    how: Manner
     chunks: tuple[Node, ...]
     owner_of: tuple[int, ...]
     roots: tuple[tuple[Node, ...], ...]
@@ -99,12 +117,21 @@ def make_plan(
     """The plan for arrays of so many elements. What is too small to be cut belongs to the task `first_owner`: sums of
     different values have different ones, so that all tasks add."""
     size = elements * item_size
-    is_small = size * (tasks - 1) <= EXCHANGED_BYTES
-    per_task = 0 if is_small else min(-(-size // (tasks * chunk_bytes)), size // (tasks * _FEWEST_BYTES))
-    count = tasks * per_task if per_task else 1
+    how = _manner(size, tasks)
+    count = 1
+    if how == OWNERS:
+        count = max(1, tasks * min(-(-size // (tasks * chunk_bytes)), size // (tasks * FEWEST_BYTES)))
+    elif how == TREES:
+        count = max(1, size // FEWEST_BYTES)
     borders = [number * elements // count for number in range(count + 1)]
     chunks = tuple((borders[i], borders[i + 1]) for i in range(count))
     by_task = tuple(roots(blocks, dealt(blocks, tasks, task)) for task in range(tasks))
     operands = [node for each in by_task for node in each]
     owners = tuple((number + first_owner) % tasks for number in range(count))
-    return Plan(blocks, tasks, is_small, chunks, owners, by_task, additions(blocks, operands))
+    return Plan(blocks, tasks, how, chunks, owners, by_task, additions(blocks, operands))
+
+
+def _manner(size: int, tasks: int) -> Manner:
+    if size * (tasks - 1) <= EXCHANGED_BYTES and (tasks <= MOST_EXCHANGING_TASKS or not size):
+        return EXCHANGE
+    return TREES if tasks >= FEWEST_TREE_TASKS and size < tasks * FEWEST_BYTES else OWNERS

@@ -49,7 +49,8 @@ def test_over_a_free_network_a_step_is_its_computing() -> None:
     for ranks in (2, 8, 64):
         one = predicted(ranks, FREE)
         assert one.seconds == pytest.approx(one.busy[one.bottleneck[0]])
-        assert one.bottleneck == ("rank 0, computing", pytest.approx(1.0))
+        name, share = one.bottleneck
+        assert name.endswith(", computing") and share == pytest.approx(1.0)
 
 
 def test_ranks_share_the_blocks_and_have_one_each_when_they_are_more() -> None:

@@ -8,7 +8,7 @@ import pytest
 from dfc.distribute.place.cost import MEMORY_RATE
 from dfc.distribute.simulate.clocks import Clocks
 from dfc.distribute.simulate.network import Network
-from dfc.distribute.simulate.sums import AT_ONE_RANK, EXCHANGED, IN_CHUNKS, Sum
+from dfc.distribute.simulate.sums import ALONG_TREES, AT_ONE_RANK, EXCHANGED, IN_CHUNKS, Sum, finish_together
 from dfc_runtime.distributed.reduce.exchange import framing
 from dfc_runtime.distributed.reduce.operation import Group, Operation
 from dfc_runtime.distributed.reduce.reducer import Reducer
@@ -52,7 +52,10 @@ def sent_by_the_run_side(ranks: int, blocks: int, elements: int) -> np.ndarray:
     return sent
 
 
-@pytest.mark.parametrize(("ranks", "elements"), [(2, 100_000), (3, 300_000), (4, 2_000), (4, 8_000), (5, 700)])
+@pytest.mark.parametrize(
+    ("ranks", "elements"),
+    [(2, 100_000), (3, 300_000), (4, 2_000), (4, 8_000), (5, 700), (8, 5_000), (11, 20_000), (17, 3)],
+)
 def test_as_many_bytes_are_sent_as_by_the_run_side(ranks: int, elements: int) -> None:
     blocks = ranks  # one root each
     one, clocks = predicted(ranks, blocks, elements)
@@ -105,3 +108,32 @@ def test_small_sums_that_fit_one_message_cost_one() -> None:
         held = each.contribute(clocks, held)
     assert clocks.messaging == pytest.approx([1e-5] * 2)
     assert held == 80
+
+
+def test_messages_go_up_and_down_a_tree() -> None:
+    """By hand: eight ranks send 20,000 bytes up three levels and down again, one message after the other."""
+    one, clocks = predicted(8, 8, 5_000)
+    part = 20_000 / 1e6
+    up = 3 * (1e-5 + part + 1e-3 + 1e-5)
+    down = 3 * (1e-5 + part + 1e-3 + 1e-5)
+    assert one.how == ALONG_TREES
+    assert clocks.now.max() == pytest.approx(up + down, rel=0.05)
+
+
+def test_small_sums_grow_with_the_logarithm_of_the_ranks() -> None:
+    network = Network(latency=1e-6, message=1e-6, bandwidth=1e9)
+    times = [predicted(ranks, ranks, 10, network)[1].now.max() for ranks in (32, 1024, 4096)]
+    assert times[1] == pytest.approx(2 * times[0], rel=0.1)
+    assert times[2] == pytest.approx(2.4 * times[0], rel=0.1)
+
+
+def test_sums_along_trees_share_the_waits() -> None:
+    network = Network(latency=1e-3, message=0.0, bandwidth=1e9)
+    clocks = Clocks(64, network)
+    sums = [Sum(str(number), 10, 4, 64, np.arange(64), number) for number in range(5)]
+    for each in sums:
+        each.contribute(clocks, 0.0)
+    finish_together(sums, clocks)
+    for each in sums:
+        each.wait(clocks)
+    assert clocks.now.max() == pytest.approx(12e-3, rel=0.01)

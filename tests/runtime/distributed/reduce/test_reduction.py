@@ -8,7 +8,7 @@ import pytest
 
 from dfc_runtime.distributed.reduce.operation import ADDITIONS, Group, Operation
 from dfc_runtime.distributed.reduce.reducer import Reducer
-from dfc_runtime.distributed.reduce.reduction_plan import additions, dealt, make_plan, roots, split_point
+from dfc_runtime.distributed.reduce.reduction_plan import OWNERS, additions, dealt, make_plan, roots, split_point
 from dfc_runtime.distributed.transport.buffers import Pool
 from dfc_runtime.distributed.transport.comm import FIRST_EDGE
 from dfc_runtime.distributed.transport.in_process import Faults, Network
@@ -79,6 +79,7 @@ def test_every_element_type_is_added_in_itself(dtype):
 def test_large_arrays_are_cut_into_chunks_that_all_tasks_add(tasks):
     arrays = pieces(5, (200_003,), np.float32)
     plan = make_plan(5, tasks, 200_003, 4, 0, 64 << 10)
+    assert plan.how == OWNERS
     assert len(plan.chunks) >= 2 * tasks
     assert {len(plan.owned(task)) for task in range(tasks)} == {len(plan.chunks) // tasks}
     assert_all_equal(summed(tasks, arrays, chunk_bytes=64 << 10, scale=0.2), sequential(arrays, 0.2))
