@@ -32,7 +32,7 @@ def lstm_step() -> dict[str, float]:
         calls: dict[str, Callable[[], object]] = {
             "null": lambda null=model["null"]: null(np.float32(1)),
             "straight": lambda straight=model["straight"], x=xs[:STRAIGHT]: [straight(x) for _ in range(REPEATED)],
-            "back": lambda gradients=model["slopes"], x=xs[:1000]: gradients(x),
+            "back": lambda gradients=model["gradients"], x=xs[:1000]: gradients(x),
             **{str(n): lambda looped=model["looped"], x=xs[:n]: looped(x) for n in LENGTHS},
         }
         best = _in_turns(calls)

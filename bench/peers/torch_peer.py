@@ -120,7 +120,7 @@ def _product(request: Request, wrap: Wrap) -> Prepared:
 
 Kind = Callable[[Request, Wrap], Prepared]
 EAGER_ONLY = {"while", "embed", *torch_science.EAGER_ONLY}
-"""What torch.compile adds nothing to: it would unroll a loop of a million rounds, or has one operation to call."""
+"""What torch.compile adds nothing to: it would unroll a loop of a million iterations, or has one operation to call."""
 
 KINDS: dict[str, Kind] = {
     "null": _null,

@@ -2,8 +2,8 @@
 
 A node with `MeasuredAttributes` gives its symbol a value: a whole number from 0 to `most`, a formula over sizes known
 before. The symbol may stand in types and attributes below the node, in its block and in the regions there; so whatever
-mentions the symbol depends on the node, though no operand says so. A node that stands in several places (a round that
-is run again) gives the same symbol a value in each.
+mentions the symbol depends on the node, though no operand says so. A node that stands in several places (an iteration
+that is run again) gives the same symbol a value in each.
 
 Assumes nothing about validity. Guarantees that `upper` is never below the value of a formula, whatever the measured
 sizes turn out to be.

@@ -78,7 +78,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """`condition` runs before each round and fills the bool register `test`."""
+    """`condition` runs before each iteration and fills the bool register `test`."""
 
     condition: tuple[Step, ...]
     test: int
@@ -88,7 +88,7 @@ class While:
 @dataclass(frozen=True, slots=True)
 class For:
     """`index` is an integer register that runs from `start` to below `stop`: 0-d buffers of the same type, in any role.
-    Both are read once, before the first round."""
+    Both are read once, before the first iteration."""
 
     index: int
     start: int

@@ -44,8 +44,8 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class CallTraffic:
-    """Bytes of feeds and results that are tensors or numbers; what a call moves once, and what one round of each of its
-    loops does besides, one branch as well as the other."""
+    """Bytes of feeds and results that are tensors or numbers; what a call moves once, and what one iteration of
+    each of its loops does besides, one branch as well as the other."""
 
     feeds: Dim
     results: Dim

@@ -7,8 +7,8 @@
     }
 
 A checkpoint is taken between iterations, so those that have begun end first: each copy may still put in all that one
-iteration does, also where nobody takes meanwhile. A put in a loop counts as often as the loop goes round; where that is
-found out while the program runs, there is no such number.
+iteration does, also where nobody takes meanwhile. A put in a loop counts as often as the loop has
+iterations; where that is found out while the program runs, there is no such number.
 """
 
 from __future__ import annotations

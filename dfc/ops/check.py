@@ -266,7 +266,7 @@ def _for_results(node: Node, body: Block, carried: Sequence[Type], tokens: Seque
     emits = outputs[len(carried) :]
     trips = node.attributes.trips
     if emits and trips is None:
-        yield "emits values but does not know the number of rounds"
+        yield "emits values but does not know the number of iterations"
         return
     stacked = [v.tensor.with_shape((trips, *v.tensor.shape)) for v in emits if trips is not None]
     yield from _compare("results", _types(node.results), [*carried, *stacked, *tokens])

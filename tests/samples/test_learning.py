@@ -101,10 +101,10 @@ def test_k_means_ends_where_numpy_ends() -> None:
     np.testing.assert_array_equal(model.state["centres"], centres)
     found = model.fit(x=x, tolerance=0, most=100)
     centres = centres.astype(np.float64)
-    for _ in range(found.rounds):
+    for _ in range(found.iterations):
         nearest = ((x[:, None] - centres) ** 2).sum(-1).argmin(1)
         before, centres = centres, np.stack([x[nearest == k].astype(np.float64).mean(0) for k in range(10)])
-    assert 3 < found.rounds < 100
+    assert 3 < found.iterations < 100
     np.testing.assert_array_equal(centres, before)
     np.testing.assert_allclose(model.state["centres"], centres, atol=1e-5)
     spread = ((x[:, None] - centres) ** 2).sum(-1).min(1)

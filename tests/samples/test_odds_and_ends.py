@@ -18,7 +18,7 @@ param weights: f32[3] = [0.4, -1.6, 2.5]
 
 fn twice_less_one[B, D](x: f32[B, D]) -> f32[B, D] = 2 * x - 1
 
-## What the functions above make, with their slopes.
+## What the functions above make, with their gradients.
 entry functions(x: f32[3]) -> (rounded: f32[3], slope: f32[3], plus: f32[3], rise: f32[3], tidied: f32[3]) {
   let rounded = soft_round(x)
   let slope = grad(sum(rounded * [1.0, 2.0, 3.0]), x)

@@ -84,7 +84,7 @@ def test_the_lstm_learns_a_text_by_heart() -> None:
 
 
 def test_the_gradient_through_the_loop_equals_differences() -> None:
-    """The first step of Adam moves each weight by the rate, against the sign of its slope."""
+    """The first step of Adam moves each weight by the rate, against the sign of its gradient."""
     text, following = (x[:4, :9] for x in sonnets())
     model = narrow_lstm()
     before = doubled(model)

@@ -69,7 +69,7 @@ entry value[N]({parameters}) -> f64 {{
 
 
 class _Body:
-    """The statements of a round: `q` is a vector that every round makes."""
+    """The statements of an iteration: `q` is a vector that every iteration makes."""
 
     def __init__(self, rng: np.random.Generator, has_row: bool) -> None:
         self._rng = rng

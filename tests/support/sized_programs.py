@@ -111,7 +111,7 @@ def gathered(p: SizedProgram) -> None:
 
 
 def inside(p: SizedProgram) -> None:
-    """A size that belongs to a branch or a round; only a number leaves."""
+    """A size that belongs to a branch or an iteration; only a number leaves."""
     name = p.any_name()
     x = p.values[name]
     total = sum(int(np.unique(x[x > k]).sum()) for k in range(3))

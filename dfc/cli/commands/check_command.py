@@ -53,7 +53,7 @@ def command(files: tuple[str, ...], pairs: tuple[str, ...], shapes: bool, form: 
 
 
 def _check(files: Sequence[str], pairs: tuple[str, ...], shapes: bool, form: str) -> int:
-    """One round over all files."""
+    """Once over all files."""
     messages: list[Diagnostic] = []
     for path in files:
         source = source_of(path)

@@ -210,7 +210,7 @@ class _Straight:
         return type_.with_shape((type_.shape[0], dim(self._work.shape.count), *type_.shape[1:]))
 
     def _take(self, node: Node, copy: Node, carried: int) -> None:
-        """What became of the results: pieces that every round has emitted are stacked by block again."""
+        """What became of the results: pieces that every iteration has emitted are stacked by block again."""
         new_tokens = {_resource(v): v for v in copy.results if v.is_token}
         self._network = new_tokens.get(NETWORK, self._network)
         for number, old in enumerate(node.results):

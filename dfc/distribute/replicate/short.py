@@ -203,7 +203,7 @@ class _Following:
         return self._loop_states(parts)
 
     def _loop_states(self, parts: ForView | WhileView) -> Sequence[State]:
-        """The results of a loop: what it carries is in every round what it is in the others."""
+        """The results of a loop: what it carries is in every iteration what it is in the others."""
         node, carried = parts.node, [self.state(value) for value in parts.initial.values]
         count, before = len(carried), [COMMON] if isinstance(parts, ForView) else []
         while True:

@@ -106,7 +106,7 @@ class _HoistGathers(Pass):
     def _picked(self, node: Node, table: Value, ids: Value, b: Builder) -> Value:
         known = self._rows[-1]
         if (table, ids) not in known:
-            b.name, b.span = f"{node.name}/rounds", node.span
+            b.name, b.span = f"{node.name}/iterations", node.span
             known[table, ids] = b.apply("gather", table, ids, attributes=node.attributes)
         return known[table, ids]
 
@@ -161,7 +161,7 @@ class _Loop:
         return (lines, at) if is_each else None
 
     def _line_number(self, value: Value) -> tuple[int, Dim] | None:
-        """a and b of a number that is a * round + b."""
+        """a and b of a number that is a * iteration + b."""
         if value is self._index:
             return 1, ZERO
         size = _size(value)
@@ -205,7 +205,7 @@ class _Loop:
         cloner = Cloner({self._index: index})
         cloner.inline(makers, body.nodes)
         body.outputs = (cloner.value(ids),)
-        b.name = f"{ids.name}/rounds"
+        b.name = f"{ids.name}/iterations"
         return b.append(for_node(self._start, self._stop, (), body, trips=self.trips, origin=b)).result
 
 

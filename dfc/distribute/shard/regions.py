@@ -1,6 +1,6 @@
 """What loops carry and emit, and branches hand out, of state that is divided: by rows, where rows come and go.
 
-    loop t = table for k in 0..3 { t = t * t }     t: Split(0), each task carries its own rows from round to round
+    loop t = table for k in 0..3 { t = t * t }     t: Split(0), each task carries rows of its own to the next iteration
     if c { yield table } else { yield zeros(..) }  Split(0): rows of the zeros are made where those of the table lie
 
 What a loop begins with is by rows, or what its iterations make is (then rows of the beginning are cut out of it). Where
@@ -23,7 +23,7 @@ from dfc.ops.rules.sharding import Split
 
 RowSplit: TypeAlias = tuple[Split, Division]
 """Along which axis a value is by rows, and how these are divided."""
-ELSEWHERE = "its rows would lie elsewhere in the next round"
+ELSEWHERE = "its rows would lie elsewhere in the next iteration"
 TWO_WAYS = "the branches hand out rows that lie in different places"
 
 

@@ -193,7 +193,7 @@ STAGES: tuple[AnyStage, ...] = (
         always=True,
     ),
     Phase("prune", prune, "no later pass need look at what nobody asks for"),
-    Phase("split_inputs", split_inputs, "before autodiff, so that rounds that run again are rounded in the same way"),
+    Phase("split_inputs", split_inputs, "before autodiff, so that iterations that run again round in the same way"),
     Phase(
         "autodiff",
         autodiff,
@@ -206,7 +206,7 @@ STAGES: tuple[AnyStage, ...] = (
     Phase("fold", fold, "seeds and factors of gradients are constants"),
     Phase("cse", cse, "rows repeat what the forward pass computes, and the branches of gradients too"),
     Phase("dce", dce, "what folding left unused inside branches and loops need not be expanded"),
-    Phase("hoist", hoist_inputs, "after autodiff, which adds up gradients round by round; rid of unused stacks"),
+    Phase("hoist", hoist_inputs, "after autodiff, which adds up gradients in each iteration; rid of unused stacks"),
     Phase("sparse", sparse, "after simplify has cleared the way from a gradient to its variable, while ops are whole"),
     Phase(
         FINITE_CHECKS, insert_checks, "before expand: values are judged as the author wrote them", option="check_finite"

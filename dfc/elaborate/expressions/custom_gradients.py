@@ -134,7 +134,7 @@ def _pairs(context: Context, parameter: Entity, gradient: Entity, name: str, spa
 
 
 def _misfit(name: str, expected: str, got: str, span: Span) -> Mistake:
-    return mistake("E0307", f"the slope for `{name}` must be {expected}, but this is {got}", span)
+    return mistake("E0307", f"the gradient for `{name}` must be {expected}, but this is {got}", span)
 
 
 def _wrong_number(item: tree.FunctionItem, gradient: tree.Gradient, got: int, names: Sequence[str]) -> Mistake:

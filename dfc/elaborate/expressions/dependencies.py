@@ -123,7 +123,7 @@ def stopping_reason(value: Value) -> str:
     if node.op in ("grad", "jacobian", "custom"):
         return ""
     if record.gradient is None:
-        return record.no_gradient or f"{node.op} has no slope"
+        return record.no_gradient or f"{node.op} has no gradient"
     if not value.tensor.dtype.is_float:
-        return f"{value.tensor.dtype} has no slope"
+        return f"{value.tensor.dtype} has no gradient"
     return ""

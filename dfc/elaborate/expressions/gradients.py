@@ -69,7 +69,7 @@ def make_jacobian(context: Context, arguments: Mapping[str, Argument], span: Spa
     del expected
     y = _operand(context, arguments["y"])
     if y.tensor.rank > 1:
-        title = "`jacobian` takes the slopes of a number or a vector"
+        title = "`jacobian` takes the gradients of a number or a vector"
         raise mistake("E0503", title, arguments["y"].span, str(y.tensor))
     smooth = _dependencies(context, y)
     entity = value_of(context, arguments["x"])
@@ -193,7 +193,7 @@ def _explain(
         notes=[
             f"`{shown}` depends on {listed(sources)}" if sources else f"`{shown}` is a constant",
             *(
-                f"`{each}` is carried by the loop: what it was made of in earlier rounds does not count"
+                f"`{each}` is carried by the loop: what it was made of in earlier iterations does not count"
                 for each in carried
             ),
         ],
@@ -216,14 +216,14 @@ def _blocked_path(path: list[Value], name: str, loss: str, span: Span) -> Mistak
     node = culprit.node
     assert node is not None
     reason = stopping_reason(culprit) or (
-        "its `gradient` has no slope for it" if node.op == "custom" else "no slope passes"
+        "its `gradient` states none for it" if node.op == "custom" else "no gradient passes"
     )
     written = [text for text, following in zip(words, [*words[1:], ""], strict=True) if text != following]
     return mistake(
         "E0502",
         f"`{loss}` cannot be differentiated with respect to `{name}`",
         span,
-        secondary=[(node.span, f"the slope is lost here: {reason}")] if not node.span.is_nowhere else [],
+        secondary=[(node.span, f"the gradient is lost here: {reason}")] if not node.span.is_nowhere else [],
         notes=(f"path: {' -> '.join(written)}",),
         helps=_remedy(node),
     )

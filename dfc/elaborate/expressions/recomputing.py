@@ -25,7 +25,7 @@ from dfc.ir.types import TensorType
 from dfc.syntax.tree import tree
 
 SETTING = "recompute"
-HELP = "write `with recompute = 16` to keep every sixteenth round, and compute those between again"
+HELP = "write `with recompute = 16` to keep every sixteenth iteration, and compute those between again"
 
 
 def segment_length(context: Context, settings: Sequence[tree.Setting]) -> int:
@@ -40,7 +40,7 @@ def segment_length(context: Context, settings: Sequence[tree.Setting]) -> int:
         entity = context.engine.evaluate(context.operand(), setting.value)
         value = constant_of(context, entity, span, "the setting `recompute`")
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            title = "the setting `recompute` of a loop is a number of rounds, at least 1"
+            title = "the setting `recompute` of a loop is a number of iterations, at least 1"
             raise mistake("E0315", title, span, f"this is {setting.value.span.text}", helps=(HELP,))
         length = value
     return length
@@ -53,7 +53,7 @@ def refuse_on_while(settings: Sequence[tree.Setting]) -> None:
             "E0204",
             f"a `while` loop has no setting `{settings[0].name.text}`",
             settings[0].span,
-            "only the run knows how often it goes round, so that its rounds are always computed again",
+            "only the run knows how many iterations there are, so that they are always computed again",
             helps=("leave out the setting",),
         )
 
@@ -87,7 +87,7 @@ def is_computed_again(context: Context, routine: Routine) -> bool:
 
 
 def computed_again(context: Context, run: Callable[[Context], Entity], span: Span) -> Entity:
-    """Runs the elaboration of a call in a region of its own: a `for` of one round that emits the results."""
+    """Runs the elaboration of a call in a region of its own: a `for` of one iteration that emits the results."""
     region = Region(context.region)
     parameter(region, TensorType(I64), "index")
     entity = run(context.changed(region=region))

@@ -81,7 +81,7 @@ class Walk:
         for condition in item.where:
             self.read(condition)
         if isinstance(item, tree.FunctionItem) and item.gradient is not None:
-            self.nested(item.gradient.body, {name.text: Bound(name.span, "slope") for name in item.gradient.names})
+            self.nested(item.gradient.body, {name.text: Bound(name.span, "gradient") for name in item.gradient.names})
         yield from self.body(item.body)
         if not isinstance(item, tree.EntryItem):
             yield from _unread_parameters(item, parameters)
@@ -225,7 +225,7 @@ def _hides(name: tree.Identifier, outer: Bound) -> Diagnostic:
         "a new name, that hides the other one",
         secondary=[(outer.span, f"this `{text}` stays what it is")],
         helps=(
-            f"to change it from round to round, carry it: `loop {text} = {text} ...`, and write `{text} = ...` here",
+            f"to change it in each iteration, carry it: `loop {text} = {text} ...`, and write `{text} = ...` here",
             "for a value that is needed in these braces only, choose another name",
         )
         if outer.what != "constant"

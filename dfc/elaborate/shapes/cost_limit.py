@@ -37,7 +37,7 @@ def refuse_iterations(context: Context, count: int, span: Span) -> None:
     """Ends the run if the lists that surround this one have too many combinations of elements (E1002)."""
     if context.repetitions * count > limits.NODE_LIMIT:
         title = f"the program grows beyond {limits.NODE_LIMIT} operations"
-        label = f"{context.repetitions * count:,} rounds of lists within lists"
+        label = f"{context.repetitions * count:,} iterations of lists within lists"
         context.program.give_up(mistake("E1002", title, span, label))
 
 

@@ -181,6 +181,6 @@ def refuse_leaving(region: Region, value: Value, span: Span) -> None:
             f"the size `{inside[0]}` is known only inside this block",
             span,
             f"{value.type} cannot leave it",
-            notes=("a size that is found out in a branch or in a round of a loop has no value outside",),
+            notes=("a size that is found out in a branch or in an iteration of a loop has no value outside",),
             helps=("let something leave whose size does not depend on it, such as a sum", "or find it out above"),
         )

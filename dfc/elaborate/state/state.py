@@ -163,7 +163,7 @@ def _variable(
         span = (item.type or item).span
         raise mistake(
             "E0316",
-            f"`{item.name.text}` cannot be trained: {type_.dtype} has no slope",
+            f"`{item.name.text}` cannot be trained: {type_.dtype} has no gradient",
             span,
             helps=(f"declare it with `var {item.name.text}`",),
         )

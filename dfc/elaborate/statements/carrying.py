@@ -210,7 +210,7 @@ def _inner(loop: tree.Node, names: Sequence[str]) -> Iterator[Edit]:
 
 
 def _around(each: tree.EachStatement, names: Sequence[str], type_of: TypeOf) -> Help:
-    """An `each` inside of a loop of one round, which carries the names from one element to the next."""
+    """An `each` inside of a loop of one iteration, which carries the names from one element to the next."""
     carries = _carries(names, type_of)
     if any(True for _ in _inner(each, names)):
         raise Unwritten

@@ -48,7 +48,7 @@ from dfc.syntax.tree import tree
 
 @dataclass(slots=True)
 class Carried:
-    """A loop variable with its value before the first round."""
+    """A loop variable with its value before the first iteration."""
 
     name: str
     initial: Entity
@@ -58,7 +58,7 @@ class Carried:
 
 @dataclass(slots=True)
 class Body:
-    """One elaborated round."""
+    """One elaborated iteration."""
 
     region: Region
     outputs: list[Value]
@@ -119,7 +119,7 @@ def _as_tensors(context: Context, entity: Entity, span: Span) -> Entity:
     return Tensor(tensor(context, entity, span))
 
 
-# --------------------------------------------------------------- one round --
+# --------------------------------------------------------------- one iteration --
 
 
 def _enter(
@@ -177,7 +177,7 @@ def _until_stable(context: Context, key: tree.Suite, elaborate: Callable[[frozen
 def _run_while(context: Context, node: tree.Loop, head: tree.WhileHead, carried: list[Carried]) -> Entity:
     body = _until_stable(context, node.body, lambda pinned: _while_round(context, node, head, carried, pinned))
     if body.state.emitted:
-        raise unsupported("`emit` in a `while` loop, whose number of rounds is not known, is", node.span)
+        raise unsupported("`emit` in a `while` loop, whose number of iterations is not known, is", node.span)
     _check_ends(context, node, head, carried, body)
     assert body.condition is not None and body.test is not None
     regions = [body.condition, body.region]
@@ -260,7 +260,7 @@ def run_for(
     for value in body.emitted:
         refuse_leaving(body.region, value, body.state.emit_span or span)
     if body.emitted and counting.trips is None:
-        raise unsupported("`emit` in a loop whose number of rounds is only known at run time is", span)
+        raise unsupported("`emit` in a loop whose number of iterations is only known at run time is", span)
     resources = touched([body.region])
     block = body.region.close([*body.outputs, *body.emitted], resources)
     initial = [*_values([each.initial for each in carried]), *(context.region.token(r) for r in resources)]

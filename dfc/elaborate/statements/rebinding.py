@@ -216,7 +216,7 @@ def _fixes(helps: Sequence[Help]) -> list[Fix]:
 
 
 def _is_counted(construct: tree.Node, binding: Binding) -> bool:
-    """The name is what a `for` goes over: it has a new value in every round anyway."""
+    """The name is what a `for` goes over: it has a new value in every iteration anyway."""
     return any(isinstance(node, tree.Binding) and node.name.span == binding.span for node in tree.walk(construct))
 
 
@@ -266,9 +266,9 @@ def _give_next(context: Context, binding: Binding, entity: Entity, span: Span) -
         first = inserting.started_as(binding.name, binding.span, got) if can_be_promised(context, got) else None
         return mistake(
             "E0601",
-            f"`{binding.name}` must keep its type from one round to the next",
+            f"`{binding.name}` must keep its type from one iteration to the next",
             span,
-            f"{got} after the first round",
+            f"{got} after the first iteration",
             secondary=[(binding.span, f"{expected} before it")],
             helps=helps if first is None else [first, *helps] if "[" in got else [first],
         )

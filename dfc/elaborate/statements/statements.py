@@ -128,7 +128,7 @@ def right_hand_side(context: Context, value: tree.RightHandSide, expected: Expec
 def each_round(
     context: Context, bindings: Sequence[tree.Binding], span: Span
 ) -> Iterator[tuple[Context, tuple[Entity, ...]]]:
-    """One context for each round of an `each`, in which the names stand for the elements."""
+    """One context for each iteration of an `each`, in which the names stand for the elements."""
     lists = [_elements(context, binding) for binding in bindings]
     if len({len(each) for each in lists}) > 1:
         sizes = " and ".join(str(len(each)) for each in lists)
@@ -323,7 +323,7 @@ def _run_emit(context: Context, suite: tree.Suite, statement: tree.Emit) -> None
     if loop.suite is not suite:
         raise mistake(
             "E0603",
-            "`emit` must run exactly once in every round",
+            "`emit` must run exactly once in every iteration",
             statement.span,
             "this may run or not",
             helps=("let the branches yield a value, and emit that at the end of the body",),
@@ -331,7 +331,7 @@ def _run_emit(context: Context, suite: tree.Suite, statement: tree.Emit) -> None
     if loop.emit_span is not None:
         raise mistake(
             "E0603",
-            "`emit` must run exactly once in every round",
+            "`emit` must run exactly once in every iteration",
             statement.span,
             "the second `emit`",
             secondary=[(loop.emit_span, "the first")],

@@ -37,7 +37,7 @@ def launched_after_faults(program: Program, faults: Callable[[int], bool]) -> fr
 
 
 def _after_faults(steps: Sequence[Step], faults: Callable[[int], bool], numbers: set[int]) -> None:
-    """Iterative. No round of a loop begins after a fault; but a condition is computed again at the end of a round."""
+    """Iterative. No iteration of a loop begins after a fault; but a condition is computed again at the end of one."""
     may_have_failed = False
     pending: list[Step] = list(reversed(steps))
     while pending:

@@ -1,6 +1,6 @@
 """Where native code asks whether it is to stop, and what has to be put back if it is.
 
-A call that is interrupted leaves state as it was. It asks before kernels and in every round of a loop:
+A call that is interrupted leaves state as it was. It asks before kernels and in every iteration of a loop:
 
     launch 0            asks                      asks
     launch 1 writes w   asks                      while ..                asks

@@ -208,7 +208,7 @@ def _row_number(parts: ForView) -> tuple[Value, Block]:
     node, body, index, start = parts.node, parts.body, parts.index, parts.start
     if _is_zero(start):
         return index, body
-    row = Node("sub", (index, start), (index.type,), name=f"{node.name}/round", span=node.span)
+    row = Node("sub", (index, start), (index.type,), name=f"{node.name}/iteration", span=node.span)
     return row.result, Block(body.parameters, [row, *body.nodes], body.outputs)
 
 

@@ -21,7 +21,7 @@ Formula: TypeAlias = "Callable[[Term], Term] | Callable[[Term, Term], Term]"
 
 def _float_minimum(a: Term, b: Term) -> Term:
     """NaN if either is. Written such that the second choice is one instruction of many machines, and the first does not
-    wait for the last round of a reduction, whose value is `b`."""
+    wait for the last iteration of a reduction, whose value is `b`."""
     kept = a.is_nan().choose(a, b)
     return a.less(kept).choose(a, kept)
 

@@ -33,7 +33,7 @@ ELEMENTWISE = 50
 BYTE = 25
 """Picoseconds of a byte from or to a cache."""
 LAUNCH = 50_000
-"""Picoseconds of starting a kernel, or a round of a loop."""
+"""Picoseconds of starting a kernel, or an iteration of a loop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ _register_region(
 _register_region(
     "for",
     ForAttributes,
-    "Runs the body for index = start .. stop - 1; carries go from round to round, emitted values are stacked.",
+    "Runs the body for index = start .. stop - 1; carries go from iteration to iteration, emitted values are stacked.",
     "proc for_[I: int](start: I, stop: I, carries: tensors) -> tensors",
     (Parameter("start"), Parameter("stop"), Parameter("carries", "tensors")),
 )
@@ -182,7 +182,7 @@ register(
     OpRecord(
         name="grad",
         family="gradient",
-        summary="The slope of a single number with respect to each target: the variables or values above it.",
+        summary="The gradient of a single number with respect to each target: the variables or values above it.",
         signature="fn grad[T: float](loss: T, targets: tensors) -> tensors",
         parameters=(Parameter("loss"), Parameter("targets", "tensors")),
         infer=_infer_grad,
@@ -203,7 +203,7 @@ register(
     OpRecord(
         name="jacobian",
         family="gradient",
-        summary="The slope of each element of a vector (or of a single number) with respect to each element of `x`.",
+        summary="The gradient of each element of a vector (or of a single number) with respect to each element of `x`.",
         signature="fn jacobian[T: float, ..A, ..S, ..R](y: T[..A], x: T[..S]) -> T[..R]",
         parameters=(Parameter("y"), Parameter("x")),
         infer=_infer_jacobian,

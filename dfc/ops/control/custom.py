@@ -31,10 +31,10 @@ def _infer_custom(types: Sequence[TensorType], attributes: Attributes) -> Sequen
     count = _results(attributes)
     half, odd = divmod(len(types), 2)
     if odd or not 0 < count < half:
-        raise OpError("E0505", "results, parameters, cotangents and slopes do not pair up")
+        raise OpError("E0505", "results, parameters, cotangents and gradients do not pair up")
     require_class(types, "float")
     if list(types[:half]) != list(types[half:]):
-        raise OpError("E0505", "a cotangent or a slope has another type than what it belongs to", blame=half)
+        raise OpError("E0505", "a cotangent or a gradient has another type than what it belongs to", blame=half)
     return tuple(types[:count])
 
 
@@ -69,7 +69,7 @@ register(
     OpRecord(
         name="custom",
         family="gradient",
-        summary="The results of a function that says itself what its slopes are.",
+        summary="The results of a function that says itself what its gradients are.",
         signature="fn custom(values: tensors, const results: int) -> tensors",
         parameters=(Parameter("values", "tensors"), Parameter("results", "const", "int")),
         infer=_infer_custom,
@@ -78,11 +78,11 @@ register(
         attributes=CustomAttributes,
         bind=_bind_custom,
         constraints=(
-            "the values are results, parameters, cotangents of the results, slopes for the parameters.",
+            "the values are results, parameters, cotangents of the results, gradients for the parameters.",
             "all are floating-point.",
-            "cotangents and slopes have the types of what they belong to.",
+            "cotangents and gradients have the types of what they belong to.",
         ),
-        no_gradient="the slopes among its operands are its gradient",
+        no_gradient="the gradients among its operands are its gradient",
         samples=_custom_samples,
         in_prelude=False,
     )
@@ -112,7 +112,7 @@ register(
     OpRecord(
         name="cotangent",
         family="gradient",
-        summary="Stands for the slope of the loss with respect to x, in a `gradient`; zeros where nothing comes back.",
+        summary="The gradient of the loss with respect to x, in a `gradient`; zeros where nothing comes back.",
         signature="fn cotangent[T: float, ..S](x: T[..S]) -> T[..S]",
         parameters=(Parameter("x"),),
         infer=_infer_cotangent,

@@ -136,15 +136,15 @@ def _ambiguous(node: Node, path: Sequence[_Origin], loop: Node) -> Diagnostic:
     name = _shown(through)
     return error(
         CODE,
-        f"`{loss}` depends on `{target}` through earlier rounds too",
+        f"`{loss}` depends on `{target}` through earlier iterations too",
         node.span,
-        "the slope in this round, or in all rounds so far?",
+        "the gradient in this iteration, or in all iterations so far?",
         secondary=((loop.span, f"this loop carries `{name}`"),) if not loop.span.is_nowhere else (),
-        notes=(f"path: {target} -> {name}, from round to round -> {loss}",),
+        notes=(f"path: {target} -> {name}, from iteration to iteration -> {loss}",),
         helps=(
-            f"for the slope in this round, let the loss use `stop_gradient({name})`",
-            "for the slope in all rounds, take the gradient behind the loop",
-            f"or take it with respect to `{name}`, as the round found it",
+            f"for the gradient in this iteration, let the loss use `stop_gradient({name})`",
+            "for the gradient in all iterations, take the gradient behind the loop",
+            f"or take it with respect to `{name}`, as the iteration found it",
         ),
     )
 

@@ -25,7 +25,7 @@ from dfc_runtime.errors import RunError
 
 Pair = tuple[Value | None, Value | None]
 Row = Callable[[Builder, Value, Value, Value, Value], Pair]  # builder, x, y, result, cotangent -> cotangents
-WHOLE = "whole numbers and truth values have no slope"
+WHOLE = "whole numbers and truth values have no gradient"
 
 
 def _gradient(row: Row) -> Gradient:
@@ -263,7 +263,7 @@ binary(
 binary(
     "minimum",
     "number",
-    "The smaller one; NaN if one is NaN. At a tie each gets half of the slope.",
+    "The smaller one; NaN if one is NaN. At a tie each gets half of the gradient.",
     numpy_function("minimum"),
     _choice_row("less"),
     identities=("commutative", "idempotent"),
@@ -273,7 +273,7 @@ binary(
 binary(
     "maximum",
     "number",
-    "The larger one; NaN if one is NaN. At a tie each gets half of the slope.",
+    "The larger one; NaN if one is NaN. At a tie each gets half of the gradient.",
     numpy_function("maximum"),
     _choice_row("greater"),
     identities=("commutative", "idempotent"),

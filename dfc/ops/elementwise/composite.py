@@ -123,7 +123,7 @@ _pair(
 )
 _pair(
     "hypot",
-    "sqrt(a * a + b * b) without overflow; its slope at the origin is 0.",
+    "sqrt(a * a + b * b) without overflow; its gradient at the origin is 0.",
     numpy_function("hypot"),
     _hypotenuse,
     _hypotenuse_row,

@@ -129,7 +129,7 @@ register(
         family="element-wise",
         summary=(
             "x limited to [low, high]: minimum(maximum(x, low), high), which is `high` where the limits meet or cross. "
-            "The slope at the limits belongs to x."
+            "The gradient at the limits belongs to x."
         ),
         signature="fn clamp[T: number, ..S](x: T[..S], low: T[..S], high: T[..S]) -> T[..S]",
         parameters=(Parameter("x"), Parameter("low"), Parameter("high")),

@@ -181,7 +181,7 @@ unary(
 unary(
     "abs",
     "number",
-    "The absolute value; the slope at 0 is 0.",
+    "The absolute value; the gradient at 0 is 0.",
     numpy_function("abs"),
     lambda b, x, _y, dy: mul(b, dy, b.apply("sign", x)),
     identities=("idempotent",),
@@ -287,7 +287,7 @@ unary(
 unary(
     "relu",
     "number",
-    "max(x, 0); NaN stays NaN, the slope at 0 is 0.",
+    "max(x, 0); NaN stays NaN, the gradient at 0 is 0.",
     lambda x: np.maximum(x, x.dtype.type(0)),
     _relu_row,
     emit=lambda body, x: body.apply("maximum", x, body.number(0, body.dtype(x))),

@@ -84,7 +84,7 @@ def _decompose_top(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def _one_by_one(b: Builder, x: Value, it: TopAttributes) -> tuple[Value, Value]:
-    """Each round finds the largest of the elements that come after the one found before."""
+    """Each iteration finds the largest of the elements that come after the one found before."""
     *others, _ = x.tensor.shape
     rank = x.tensor.rank
     last = b.broadcast(b.scalar_like(0, x), (*others, ONE))

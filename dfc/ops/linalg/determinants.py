@@ -148,7 +148,7 @@ def _register_number(
 
 _register_number(
     "determinant",
-    "The determinant of a square matrix, 1 of an empty one. Its slope is NaN or infinite where it is 0.",
+    "The determinant of a square matrix, 1 of an empty one. Its gradient is NaN or infinite where it is 0.",
     lambda x: np.asarray(np.linalg.det(x)),
     _decompose_determinant,
     _gradient_determinant,

@@ -1,4 +1,4 @@
-"""Triangular factors: triangular_solve cholesky qr. One column a round, each with products over what is done."""
+"""Triangular factors: triangular_solve cholesky qr. One column an iteration, each with products over what is done."""
 
 from __future__ import annotations
 

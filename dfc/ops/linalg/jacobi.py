@@ -212,7 +212,7 @@ register_stacked(
         family="product",
         summary=(
             "`let w, v = eigh(a)`: the eigenvalues of the symmetric part of `a`, ascending, and an eigenvector of "
-            "each as a column, of length 1, its largest element positive. Slopes of v need different eigenvalues."
+            "each as a column, of length 1, its largest element positive. Gradients of v need different eigenvalues."
         ),
         signature="fn eigh[T: float, ..S, N](a: T[..S, N, N]) -> (w: T[..S, N], v: T[..S, N, N])",
         parameters=(Parameter("a"),),
@@ -338,7 +338,7 @@ register_stacked(
         summary=(
             "`let u, s, vt = svd(a)`: u @ diag(s) @ vt = a with orthonormal columns of u and rows of vt, s descending; "
             "the largest element of each row of vt (of a wide `a`, of each column of u) is positive. Where an s is 0, "
-            "its column of u is arbitrary or NaN. Slopes of u and vt need s that differ."
+            "its column of u is arbitrary or NaN. Gradients of u and vt need s that differ."
         ),
         signature=(
             "fn svd[T: float, ..S, M, N, K](a: T[..S, M, N]) -> (u: T[..S, M, K], s: T[..S, K], vt: T[..S, K, N])"

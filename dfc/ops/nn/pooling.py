@@ -303,7 +303,7 @@ def _register(
 _register(
     "max_pool",
     "number",
-    "The largest element (NaN if there is one; elements that tie share the slope)",
+    "The largest element (NaN if there is one; elements that tie share the gradient)",
     _evaluate(_largest),
     _decompose_max,
     _gradient_max,

@@ -256,7 +256,7 @@ register_reduction(
 register_reduction(
     "max",
     "number",
-    "The largest element; NaN if there is one. Elements that tie share the slope.",
+    "The largest element; NaN if there is one. Elements that tie share the gradient.",
     lambda x, axes, keep: np.max(x, axes, keepdims=keep, initial=lowest(x.dtype)),
     Reduce("max"),
     _extreme_row,
@@ -266,7 +266,7 @@ register_reduction(
 register_reduction(
     "min",
     "number",
-    "The smallest element; NaN if there is one. Elements that tie share the slope.",
+    "The smallest element; NaN if there is one. Elements that tie share the gradient.",
     lambda x, axes, keep: np.min(x, axes, keepdims=keep, initial=highest(x.dtype)),
     Reduce("min"),
     _extreme_row,

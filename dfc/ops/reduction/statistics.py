@@ -155,7 +155,7 @@ register(
     OpRecord(
         name="deviation",
         family="reduction",
-        summary="The standard deviation: the square root of the variance. Its slope is 0 where all elements are equal.",
+        summary="The standard deviation: the square root of the variance. Its gradient is 0 where all are equal.",
         signature=f"fn deviation[T: float, ..S, ..R](x: T[..S], {CONSTS}) -> T[..R]",
         parameters=(*PARAMETERS, CORRECTION),
         infer=_infer,

@@ -260,8 +260,8 @@ def unsupported(node: Node) -> CompileError:
         NOT_SUPPORTED_YET,
         "gradients through this loop are not supported yet",
         node.span,
-        "it has effects, and only the run knows how often it goes round",
-        helps=("give the loop a number of rounds that is a size: `for i in 0..N`",),
+        "it has effects, and only the run knows how many iterations it has",
+        helps=("give the loop a number of iterations that is a size: `for i in 0..N`",),
     )
     return CompileError([message])
 

@@ -10,8 +10,8 @@ What an iteration started with, and what is not computed again, comes from stack
 loop without them, being without effects, is run again up to the iteration in question. What an iteration gets from
 `xs[i]` for an outer `xs` is emitted and added to its rows after the loop, all iterations at once, so that no iteration
 touches all of `xs`; loops in loops leave it to the outermost one. What an outer matrix gets from products is emitted
-too (`row_products`). What else outer values get is added up from round to round, from what they have got before the
-loop on.
+too (`row_products`). What else outer values get is added up in each iteration, from what they have got
+before the loop on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LoopReverse(Reverse):
     open: list[_Back] = field(default_factory=list["_Back"])
 
     def mark_iterations(self, node: Node) -> None:
-        """A carried value is active if it starts active or becomes so in any round."""
+        """A carried value is active if it starts active or becomes so in any iteration."""
         parts = for_view(node)
         initial, inside, after, results = parts.initial, parts.inside, parts.after, parts.results
         self.active.update(v for v, start in zip(inside.values, initial.values, strict=True) if start in self.active)
@@ -167,7 +167,7 @@ class _Back:
         self.exact = trips is not None and size_of(start) is not None and size_of(stop) is not None
         known = self.exact and trips is not None
         self.total = self.outer.size(trips) if known and trips is not None else trip_count(self.outer, start, stop)
-        number = Value(TensorType(I64), f"{self.node.name}/grad/round")
+        number = Value(TensorType(I64), f"{self.node.name}/grad/iteration")
         self.cotangents = [Value(v.type, f"{v.name}/grad") for _, v in self.carried]
         self.totals = {v: Value(v.type, f"{v.name}/grad") for v in self.required}
         self.body.parameters = (number, *self.cotangents)
@@ -192,7 +192,7 @@ class _Back:
         assert isinstance(dtype, DType)
         index = builder.apply("add", start, builder.cast(iteration, dtype))
         own = {*region.parameters, *(v for inner in region.nodes for v in inner.results)}
-        # the copy of an outer round has a copy of this whole loop inside, whose values are of no use here
+        # the copy of an outer iteration has a copy of this whole loop inside, whose values are of no use here
         cloner = Cloner(
             {old: new for old, new in self.environment.items() if old not in own}, rename="{}/grad/again".format
         )

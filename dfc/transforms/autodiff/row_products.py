@@ -7,8 +7,8 @@ iteration.
     iterations
 
 The backward loop emits what the matrix was multiplied with and the cotangents of the products (`hs`, `dzs`), last
-iteration first, and so are the sums of each product. Blocks begin at every sixteenth round, counted from the first one,
-and are added last one first: what comes out does not depend on how the loop was cut into segments
+iteration first, and so are the sums of each product. Blocks begin at every sixteenth iteration, counted from the first
+one, and are added last one first: what comes out does not depend on how the loop was cut into segments
 (`split_iterations`), bit for bit. The last, shorter block is a product of its own where sizes say how short it is; else
 zeros stand for what it lacks, which changes no sum.
 """
@@ -99,7 +99,7 @@ def _loop(
     block: Callable[[Builder, Value, Value], Value],
 ) -> Value:
     """The products of so many blocks; `block` makes the rows of one from its number and a stack."""
-    number, sofar = Value(TensorType(I64), "round"), Value(total.type, total.name)
+    number, sofar = Value(TensorType(I64), "iteration"), Value(total.type, total.name)
     body = Block((number, sofar))
     inside = Builder(body, name=builder.name, span=builder.span)
     body.outputs = (_sum_of(inside, sofar, products, lambda stack: block(inside, number, stack)),)

@@ -39,7 +39,7 @@ from dfc.transforms.scalar.matching import GRADIENT_OPS, ancestors
 
 NAME = "split_iterations"
 ROOM, LEVELS = 32, 3
-Round = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
+Iteration = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
 """Appends one iteration: from its number, counted from zero, and carried values to the next ones and what is
 emitted."""
 
@@ -106,27 +106,27 @@ def _split(builder: Builder, node: Node, count: Value | None) -> Sequence[Value]
     if node.op == "while":
         body = while_view(node).body
 
-        def one_round(inner: Builder, _number: Value, carries: Sequence[Value]) -> Sequence[Value]:
+        def one_iteration(inner: Builder, _number: Value, carries: Sequence[Value]) -> Sequence[Value]:
             return Cloner().call(body, carries, inner.block.nodes)
 
         assert count is not None
-        return _in_blocks(builder, count, node.operands, one_round)
+        return _in_blocks(builder, count, node.operands, one_iteration)
     parts = for_view(node)
     if parts.attributes.trips is not None:
         return _in_segments(builder, parts, parts.attributes.trips)
-    return _in_blocks(builder, trip_count(builder, parts.start, parts.stop), parts.initial.all, _round_of(parts))
+    return _in_blocks(builder, trip_count(builder, parts.start, parts.stop), parts.initial.all, _iteration_of(parts))
 
 
-def _round_of(parts: ForView) -> Round:
+def _iteration_of(parts: ForView) -> Iteration:
     body, start = parts.body, parts.start
     dtype = start.tensor.dtype
     assert isinstance(dtype, type(I64))
 
-    def one_round(inner: Builder, number: Value, carries: Sequence[Value]) -> Sequence[Value]:
+    def one_iteration(inner: Builder, number: Value, carries: Sequence[Value]) -> Sequence[Value]:
         index = inner.apply("add", start, inner.cast(number, dtype))
         return Cloner().call(body, [index, *carries], inner.block.nodes)
 
-    return one_round
+    return one_iteration
 
 
 def _count(builder: Builder, node: Node) -> Value:
@@ -136,7 +136,7 @@ def _count(builder: Builder, node: Node) -> Value:
 
 def _counting(builder: Builder, node: Node, operands: Sequence[Value]) -> Node:
     condition, body = (Cloner().block(region) for region in node.regions)
-    before, now = Value(TensorType(I64), "round"), Value(TensorType(I64), "round")
+    before, now = Value(TensorType(I64), "iteration"), Value(TensorType(I64), "iteration")
     condition.parameters = (before, *condition.parameters)
     body.parameters = (now, *body.parameters)
     inside = Builder(body, name=f"{node.name}/count", span=node.span)
@@ -159,7 +159,7 @@ def _in_segments(builder: Builder, parts: ForView, trips: Dim) -> Sequence[Value
     count, length = len(parts.initial.values), parts.attributes.recompute
     if has_products(parts.node):
         length = -(-length // ROWS) * ROWS
-    segments, one_round = ceil_divide(trips, dim(length)), _round_of(parts)
+    segments, one_iteration = ceil_divide(trips, dim(length)), _iteration_of(parts)
     known = all(size_of(v) is not None for v in controls(parts))
     total = builder.size(trips) if known else trip_count(builder, parts.start, parts.stop)
     full = known and segments * dim(length) == trips
@@ -168,7 +168,7 @@ def _in_segments(builder: Builder, parts: ForView, trips: Dim) -> Sequence[Value
         base = _times(inner, number, length)
 
         def single(last: Builder, offset: Value, state: Sequence[Value]) -> Sequence[Value]:
-            return one_round(last, last.apply("add", base, offset), state)
+            return one_iteration(last, last.apply("add", base, offset), state)
 
         trips = inner.size(length) if full else _at_most(inner, inner.apply("sub", total, base), length)
         return _loop(inner, trips, dim(length), now, single)
@@ -193,38 +193,38 @@ def _rows(builder: Builder, stacked: Value, trips: Dim, room: Dim) -> Value:
 # ------------------------------------------------------------------ blocks --
 
 
-def _in_blocks(builder: Builder, total: Value, carries: Sequence[Value], one_round: Round) -> Sequence[Value]:
+def _in_blocks(builder: Builder, total: Value, carries: Sequence[Value], one_iteration: Iteration) -> Sequence[Value]:
     """The outermost loop, over as many blocks as there are."""
     size = ROOM**LEVELS
 
     def block(inner: Builder, number: Value, now: Sequence[Value]) -> Sequence[Value]:
         first = _times(inner, number, size)
-        return _block(inner, first, inner.apply("sub", total, first), size // ROOM, now, one_round)
+        return _block(inner, first, inner.apply("sub", total, first), size // ROOM, now, one_iteration)
 
     return _loop(builder, _blocks(builder, total, size), None, carries, block)
 
 
 def _block(
-    builder: Builder, first: Value, left: Value, size: int, carries: Sequence[Value], one_round: Round
+    builder: Builder, first: Value, left: Value, size: int, carries: Sequence[Value], one_iteration: Iteration
 ) -> Sequence[Value]:
     """At most `ROOM` blocks of `size` iterations, beginning with the iteration `first`, if so many are left."""
 
     def inside(inner: Builder, number: Value, now: Sequence[Value]) -> Sequence[Value]:
         if size == 1:
-            return one_round(inner, inner.apply("add", first, number), now)
+            return one_iteration(inner, inner.apply("add", first, number), now)
         offset = _times(inner, number, size)
         rest = inner.apply("sub", left, offset)
-        return _block(inner, inner.apply("add", first, offset), rest, size // ROOM, now, one_round)
+        return _block(inner, inner.apply("add", first, offset), rest, size // ROOM, now, one_iteration)
 
     trips = left if size == 1 else _blocks(builder, left, size)
     return _loop(builder, _at_most(builder, trips, ROOM), dim(ROOM), carries, inside)
 
 
 def _loop(
-    builder: Builder, trips: Value, room: Dim | None, carries: Sequence[Value], body: Round, recompute: int = 0
+    builder: Builder, trips: Value, room: Dim | None, carries: Sequence[Value], body: Iteration, recompute: int = 0
 ) -> Sequence[Value]:
     """`for number in 0..iterations` over the carried values, and what the iterations emit."""
-    number, inner = Value(TensorType(I64), "round"), [Value(v.type, v.name) for v in carries]
+    number, inner = Value(TensorType(I64), "iteration"), [Value(v.type, v.name) for v in carries]
     block = Block((number, *inner))
     block.outputs = tuple(body(Builder(block, name=builder.name, span=builder.span), number, inner))
     first = builder.constant(0, I64)

@@ -63,7 +63,7 @@ def pure_twin(builder: Builder, node: Node, *, shared: bool) -> Twin:
     """The copy of a loop, and reads of the state that it starts with. `shared`: others may change state meanwhile."""
     types = _needed(node)
     if types and shared:
-        raise impossible(node, node.span, "other calls of this entry may change the state between two rounds")
+        raise impossible(node, node.span, "other calls of this entry may change the state between two iterations")
     copier = _Copier(types, node)
     operands: list[Value] = []
     for value in node.operands:
@@ -141,7 +141,7 @@ class _Copier(Cloner):
         if attributes.resource not in self._types:
             return state
         if attributes.index:
-            reason = f"a round reads `{attributes.resource}`, of which the loop writes a part"
+            reason = f"an iteration reads `{attributes.resource}`, of which the loop writes a part"
             raise impossible(self._loop, site.node.span, reason)
         if attributes.mode == ":=":
             return builder.broadcast(value, state.tensor.shape)
@@ -226,7 +226,8 @@ def impossible(loop: Node, span: Span, reason: str) -> CompileError:
         secondary=((span, reason),) if span != loop.span else (),
         notes=(reason,) if span == loop.span else (),
         helps=(
-            "give the loop a number of rounds that is a size, so that all it draws and reads is kept: `for i in 0..N`",
+            "give the loop a number of iterations that is a size, so that all it draws and reads is kept: "
+            "`for i in 0..N`",
             "or draw, read and write before or behind the loop",
         ),
     )

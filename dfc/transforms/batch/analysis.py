@@ -294,7 +294,7 @@ class _Search:
             self._can_combine.update(region.parameters)
         self._nodes(region.nodes, at_top=shared)
         outputs = [v for v in region.outputs if not v.is_token]
-        return [self._without_parts(v, "every round ends with it") if shared else self._seen(v) for v in outputs]
+        return [self._without_parts(v, "every iteration ends with it") if shared else self._seen(v) for v in outputs]
 
     def _common_operand(self, node: Node, value: Value, reason: str) -> None:
         if not isinstance(self._seen(value), Common):
@@ -325,7 +325,7 @@ class _Search:
     def _for(self, node: Node, shared: bool) -> Use:
         parts = for_view(node)
         for value in controls(parts):
-            self._common_operand(node, value, "it says for all blocks how many rounds there are")
+            self._common_operand(node, value, "it says for all blocks how many iterations there are")
         count = len(parts.initial.values)
         carried = self._started(parts.initial.values, shared)
         while True:
@@ -347,7 +347,7 @@ class _Search:
                 break
             carried = now
         if not isinstance(decides[0], Common):
-            reason = "it decides for all blocks whether there is another round"
+            reason = "it decides for all blocks whether there is another iteration"
             raise CannotSplit(parts.test, node, reason)
         return Use(tuple(carried), tuple(carried), shared)
 

@@ -3,8 +3,8 @@
 `dfc_check(condition, error, code)`             reports `code` if the truth value is false
 `dfc_copy(target, source, bytes, error)`        copies, unless a fault was reported
 `dfc_set(handle, condition, wanted, error)`     the node of the handle runs if the truth value is `wanted`
-`dfc_begin_T(handle, start, stop, counter, index, error)`   before a loop: index = start, if there is a round at all
-`dfc_next_T(handle, counter, index, error)`                 after a round: the next index, if there is another round
+`dfc_begin_T(handle, start, stop, counter, index, error)`   before a loop: index = start, if there are iterations
+`dfc_next_T(handle, counter, index, error)`                 after an iteration: the next index, if there is one more
 
 All parameters have 8 bytes. T is the integer type of the index; `counter` are two i64 that no kernel of a program sees.
 Nothing goes on once a fault is reported: `error` points to the word that says so.

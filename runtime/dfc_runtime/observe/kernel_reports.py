@@ -58,8 +58,8 @@ class KernelInfo:
 @dataclass(frozen=True, slots=True)
 class CallInfo:
     """Calls of an entry. A call asks the driver for work `launches` times, which is `steps` kernels and copies that
-    move `moved` bytes at least; each round of its loops is `round_steps` more, with `round_moved` bytes, a round of
-    each loop taken together. `feeds` and `results` are the bytes that come and go."""
+    move `moved` bytes at least; each iteration of its loops is `round_steps` more, with `round_moved` bytes,
+    an iteration of each loop taken together. `feeds` and `results` are the bytes that come and go."""
 
     entry: str
     launches: int
@@ -75,7 +75,7 @@ class CallInfo:
         steps = "1 kernel or copy" if self.steps == 1 else f"{self.steps} kernels and copies"
         text = f"{launches}, {steps}, at least {self.moved} bytes moved"
         if self.round_steps:
-            text += f"; {self.round_steps} and {self.round_moved} bytes more in each round of loops"
+            text += f"; {self.round_steps} and {self.round_moved} bytes more in each iteration of loops"
         return f"{text}; feeds {self.feeds} bytes, results {self.results}"
 
 

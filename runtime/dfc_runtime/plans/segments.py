@@ -160,7 +160,7 @@ class _Maker:
                 self._done.append(Repeat(condition, part.test, self.actions(part.body)))
             case For():
                 self._end_segment((part.start, part.stop))
-                body = self.actions([Fill((part.index,)), *part.body, Fetch(())])  # no round begins after a fault
+                body = self.actions([Fill((part.index,)), *part.body, Fetch(())])  # no iteration begins after a fault
                 self._done.append(Count(part.index, part.start, part.stop, body))
             case _:
                 raise AssertionError(part)

@@ -65,7 +65,7 @@ class Holder:
             for queue in sorted(connections.uses[name].puts & connections.layouts.keys()):
                 if connections.layouts[queue].reserve is None:
                     text = f"the state cannot be saved: the runner `{name}` puts any number of elements into `{queue}`"
-                    helps = "let its loop go round as often as is known when the program is compiled"
+                    helps = "give its loop a number of iterations that is known when the program is compiled"
                     raise RunError(f"{text} in one iteration\n  {helps}", code="E0919", spans=[runner.location])
         return order
 

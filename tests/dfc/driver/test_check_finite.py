@@ -81,7 +81,7 @@ def test_the_step_is_counted_and_state_is_as_before_it(checked: Module) -> None:
     assert model.state["calls"] == 2
 
 
-def test_a_round_of_a_loop_is_checked(checked: Module) -> None:
+def test_an_iteration_of_a_loop_is_checked(checked: Module) -> None:
     assert checked.rounds(start=1, count=1)[0] == np.float32(1e20)
     text = message(checked.rounds, start=1, count=5)
     assert "is inf at <text>:16:9" in text

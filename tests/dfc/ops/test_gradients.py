@@ -52,7 +52,7 @@ def _cases(smooth_only: bool) -> list[object]:
         if operands is None or (smooth_only and (not record.smooth or sum(x.size for x in operands) > 200)):
             continue
         if smooth_only and record.name in STACKED and sample.operands[0].ndim > 2:
-            continue  # a way back that is a loop; see `test_stacks`
+            continue  # a backward pass that is a loop; see `test_stacks`
         key = (record.name, tuple(x.shape for x in operands), sample.attributes, tuple(x.dtype for x in operands))
         name = f"{record.name}-{len(found)}"
         found.setdefault(key, pytest.param(record, sample, operands, id=name))

@@ -1,4 +1,4 @@
-"""`std.activations` and `std.losses` equal their formulas, and their slopes equal differences, also at the corners."""
+"""`std.activations` and `std.losses` equal their formulas, their gradients equal differences, also at corners."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_nothing_moves_at_the_lowest_point() -> None:
 
 
 def test_a_search_that_finds_nothing_lower_leaves_the_variables() -> None:
-    """A slope of the wrong sign: every trial is higher."""
+    """A gradient of the wrong sign: every trial is higher."""
     text = "param x: f64 = 2\nvar search = Lbfgs([x], f)\nfn f() -> f64 = 2 * stop_gradient(square(x)) - square(x)\n"
     model = loaded(text)
     assert model.step() == 4

@@ -1,4 +1,4 @@
-"""Random loops: slopes against differences, compiled code against the reference, `recompute` bit for bit."""
+"""Random loops: gradients against differences, compiled code against the reference, `recompute` bit for bit."""
 
 from __future__ import annotations
 

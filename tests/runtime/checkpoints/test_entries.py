@@ -88,7 +88,7 @@ def test_a_branch_that_does_not_run_saves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_loop_saves_in_every_round_where_its_text_says(tmp_path: Path) -> None:
+def test_a_loop_saves_in_every_iteration_where_its_text_says(tmp_path: Path) -> None:
     made, one, two = model(), tmp_path / "one", tmp_path / "two"
     made.many(rounds=3, two=two, one=one)
     fresh = model()

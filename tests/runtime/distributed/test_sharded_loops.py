@@ -17,7 +17,7 @@ param table: f64[{ROWS}, 3] = uniform(-0.5, 0.5)
 param w: f64[3, 3] = uniform(-0.5, 0.5)
 var counts: f64[{ROWS}] = 0
 
-## Which row comes next depends on the rounds before.
+## Which row comes next depends on the iterations before.
 entry walk[B](ids: i32[B]) -> (h: f64[B, 3], at: i32[B]) {{
   let h, at = loop h: f64[B, 3] = zeros(f64[B, 3]), at: i32[B] = ids for t in 0..5 {{
     h = tanh(h @ w + table[at])
@@ -26,7 +26,7 @@ entry walk[B](ids: i32[B]) -> (h: f64[B, 3], at: i32[B]) {{
   return h, at
 }}
 
-## A number of rounds that only the rounds find out.
+## A number of iterations that only the iterations find out.
 entry chase(first: i32, most: f64) -> (at: i32, total: f64) {{
   let at, total = loop at: i32 = first, total: f64 = 0 while total < most {{
     total = total + sum(square(table[at])) + 0.01
@@ -44,7 +44,7 @@ entry either(c: bool, i: i32) -> (x: f64[3], s: f64) {{
   return x, s
 }}
 
-## Rows that a round changes are what the next one finds.
+## Rows that an iteration changes are what the next one finds.
 entry learn[T, B](ids: i32[T, B], rate: f64) -> (loss: f64) {{
   let total = loop total: f64 = 0 for t in 0..T {{
     let loss = mean(square(table[ids[t]] @ w - 0.3))
@@ -57,7 +57,7 @@ entry learn[T, B](ids: i32[T, B], rate: f64) -> (loss: f64) {{
   return total
 }}
 
-## All rows in every round, each task with its own.
+## All rows in every iteration, each task with its own.
 entry power(v: f64[3], k: i64) -> (v: f64[3], s: f64[{ROWS}]) {{
   let v = loop v = v for t in 0..k {{
     let u = (table @ v) @ table
@@ -76,7 +76,7 @@ entry nested[T, B](ids: i32[T, B]) -> (x: f64[3]) {{
   }}
 }}
 
-## The way back through rounds that pick rows: of known numbers, and of those that rounds find out.
+## The backward pass through iterations that pick rows: of known numbers, and of those that iterations find out.
 entry train[T, B](ids: i32[T, B], rate: f64) -> (loss: f64) {{
   let h, _ = loop h: f64[B, 3] = zeros(f64[B, 3]), at: i32[B] = ids[0] for t in 0..T {{
     h = tanh(h @ w + table[ids[t]] * table[at])
@@ -130,7 +130,7 @@ def test_iterations_use_rows_where_they_lie(shards, rule):
         np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-13, err_msg=str(number))
 
 
-def test_a_round_that_asks_for_a_row_that_is_not_there_ends_the_call():
+def test_an_iteration_that_asks_for_a_row_that_is_not_there_ends_the_call():
     wrong = IDS.copy()
     wrong[3, 1] = ROWS
 

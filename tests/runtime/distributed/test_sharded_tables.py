@@ -51,7 +51,7 @@ def test_random_programs_on_whole_tables_are_those_of_numpy(seed):
     data = cluster_bundle(text, PLACES.format(tasks=tasks, workers=1, rule=RULES[seed // 3 % 3]))
     found = on_cluster(data, tasks + 1, called(seed), faults=Faults(seed, delay=seed % 2))
     for number, (a, b) in enumerate(zip(wanted, found, strict=True)):
-        # sums of 33 numbers near 1, in another order, through four steps with slopes of about 1
+        # sums of 33 numbers near 1, in another order, through four steps with gradients of about 1
         np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-11, err_msg=f"{number}\n{text}")
 
 
@@ -126,7 +126,7 @@ entry outer(rate: f64) -> {TYPE} {{
   return loop t: {TYPE} = b for k in 0..2 {{ t = x }}
 }}
 
-## A vector with an element a row that each round needs whole.
+## A vector with an element a row that each iteration needs whole.
 entry vector(rate: f64) -> f64[{ROWS}] {{
   let u = loop u: f64[{ROWS}] = sum(a, axis = 1) for k in 0..3 {{ u = cumsum(u) * 0.1 + a @ (u @ b) }}
   return sort(u) * rate
@@ -176,7 +176,7 @@ entry train[B](ids: i32[B], rate: f64) -> (loss: f64, a: f64[{ROWS}, {COLUMNS}])
   return loss, a
 }}
 
-## Rounds in which all rows change, and those of a batch are picked.
+## Iterations in which all rows change, and those of a batch are picked.
 entry rounds[B](ids: i32[B], rate: f64) -> (loss: f64) {{
   let t, total = loop t: f64[{ROWS}, {COLUMNS}] = a, total: f64 = 0 for k in 0..3 {{
     total = total + mean(square(t[ids]))

@@ -144,7 +144,7 @@ entry f(x: f32) -> f32 {{
     assert network.sent == [("positive", 6.0), ("negative", -1.0)]
 
 
-def test_loops_call_in_every_round_and_carry_what_they_get() -> None:
+def test_loops_call_in_every_iteration_and_carry_what_they_get() -> None:
     network = Network(t=[1.0, 2.0])
     model = module(
         f"""

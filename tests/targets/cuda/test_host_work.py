@@ -232,7 +232,7 @@ def test_loops_of_older_drivers_build_no_graph_twice() -> None:
     assert device.counts.graphs == built and device.counts.launches > 60
 
 
-def test_no_round_begins_after_a_fault(devices: list[list[SimulatedDevice]]) -> None:
+def test_no_iteration_begins_after_a_fault(devices: list[list[SimulatedDevice]]) -> None:
     text = """
 var seen: i64 = 0
 entry f(n: i64) -> (last: i64) {

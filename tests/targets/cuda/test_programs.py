@@ -162,7 +162,7 @@ def tupled(results: object) -> tuple[object, ...]:
 
 @pytest.mark.parametrize(("seed", "conditional_nodes"), few([(3, True), (3, False), (7, False), (7, True)], 1))
 def test_loops_and_their_gradients(seed: int, conditional_nodes: bool) -> None:
-    """Nested rounds, branches, emits, draws, and what backpropagation makes of them."""
+    """Nested iterations, branches, emits, draws, and what backpropagation makes of them."""
     case = random_loop(seed)
     text = case.with_setting("").removeprefix("dfg 1\n")
     with simulated_devices(conditional_nodes=conditional_nodes):
@@ -170,7 +170,7 @@ def test_loops_and_their_gradients(seed: int, conditional_nodes: bool) -> None:
         for entry in ("f", "value"):
             found, wanted = (tupled(getattr(m, entry)(**case.feeds)) for m in (model, beside))
             for a, b in zip(found, wanted, strict=True):
-                # sums of f64 or f32 in another order, through at most 35 rounds
+                # sums of f64 or f32 in another order, through at most 35 iterations
                 np.testing.assert_allclose(np.asarray(a, float), np.asarray(b, float), rtol=1e-6, atol=1e-6)
 
 

@@ -3,8 +3,8 @@
 Before: `table[:, 0:2][ids]` has a slice of all rows in memory, because rows are picked from it.
 After: `table[ids][:, 0:2]` picks the rows of the table itself.
 
-So do transposed tensors, axes of one element behind the axis of the rows (a copy in every round of a loop otherwise),
-and cheap functions of one operand that only gathers use. Assumes a prepared block.
+So do transposed tensors, axes of one element behind the axis of the rows (a copy in every iteration of a loop
+otherwise), and cheap functions of one operand that only gathers use. Assumes a prepared block.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Moves expensive work that is the same in every round out of loops.
+"""Moves expensive work that is the same in every iteration out of loops.
 
 Before: `for i in 0..n { s = tanh(s @ exp(w)) }`    After: `let e = exp(w)`, `for i in 0..n { s = tanh(s @ e) }`
 

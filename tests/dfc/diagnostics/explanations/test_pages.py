@@ -70,6 +70,7 @@ def test_a_page_has_its_form(code: str) -> None:
     assert {block.language for block in programs(code).values()} <= {"dfg", "python", "sh", "deploy"}
     assert max(map(len, prose.splitlines())) <= 120
     assert text.endswith("```\n")
+    assert not re.findall(r"\b(?:slopes?|rounds?)\b", text), "a gradient, an iteration: see docs/GLOSSARY.md"
 
 
 def codes_of(block: CodeBlock) -> list[str]:

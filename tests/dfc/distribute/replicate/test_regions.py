@@ -125,7 +125,7 @@ def test_branches_may_return_pieces_and_sums() -> None:
         assert combined(text, x=X, flag=flag) == ["sum"]
 
 
-def test_a_draw_in_every_round_is_that_of_the_whole_batch() -> None:
+def test_a_draw_in_every_iteration_is_that_of_the_whole_batch() -> None:
     text = """
         from std.nn import dropout
         var dice: rng = philox(seed = 3)

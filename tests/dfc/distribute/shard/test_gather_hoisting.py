@@ -1,4 +1,4 @@
-"""Rows that are picked before a loop instead of in its rounds: which ones are, and that nothing else changes."""
+"""Rows that are picked before a loop instead of in its iterations: which ones are, and that nothing else changes."""
 
 from __future__ import annotations
 

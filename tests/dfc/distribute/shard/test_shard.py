@@ -181,7 +181,7 @@ def test_all_pairs_of_a_vector_with_an_element_a_row_are_made_at_the_owners() ->
         (
             "entry turned() {\n  let t = loop t: f32[8, 8] = square for k in 0..3 { t = transpose(t) }\n"
             "  square := t\n}",
-            "its rows would lie elsewhere in the next round",
+            "its rows would lie elsewhere in the next iteration",
         ),
         (
             "entry either(c: bool) -> f32[8, 8] {\n"

@@ -73,7 +73,7 @@ def test_whole_numbers_and_constants() -> None:
 
 @pytest.mark.parametrize("head", ["for i in 0..3", "for i in 0..n", "while y < 5"])
 def test_stated_gradients_in_the_iterations_of_a_loop(head: str) -> None:
-    """Twice the slope of x * w; three rounds."""
+    """Twice the gradient of x * w; three iterations."""
     program = f"""
         fn times(x: f64[2, 2], w: f64[2, 2]) -> f64[2, 2] = x @ w
         gradient (dy) {{
@@ -150,7 +150,7 @@ def test_a_variable_that_the_function_reads_gets_nothing() -> None:
     """
     text = messages(program)
     assert "error[E0502]" in text
-    assert "its `gradient` has no slope for it" in text
+    assert "its `gradient` states none for it" in text
 
 
 def test_the_printed_graph_is_the_same_program() -> None:

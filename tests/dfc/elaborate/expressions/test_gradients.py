@@ -1,4 +1,4 @@
-"""`grad` and `jacobian`: which value is meant, and what is said when there is no slope."""
+"""`grad` and `jacobian`: which value is meant, and what is said when there is no gradient."""
 
 from __future__ import annotations
 

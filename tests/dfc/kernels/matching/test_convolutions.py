@@ -40,7 +40,7 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 
 def text_of(form: str, what: str) -> str:
-    """An entry that gives a convolution, or its gradient by the image or the weights for slopes `dy`."""
+    """An entry that gives a convolution, or its gradient by the image or the weights for cotangents `dy`."""
     x, w, y, options = FORMS[form]
     call = f"conv{x.count(',')}d(x, w{options})"
     made, value = {

@@ -1,4 +1,4 @@
-"""Gradients inside loops: of this round, of carried values, and those that could mean two things (E0506)."""
+"""Gradients inside loops: of this iteration, of carried values, and those that could mean two things (E0506)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_path_through_earlier_iterations_is_shown(body: str, target: str) -> N
                             "{ z = z * x }\n let l = q")  # fmt: skip
     shown = message_of(program(body.replace("TARGET", target)))
     carried = "z" if body.startswith("y = loop") else "y"
-    assert f"path: {target} -> {carried}, from round to round -> l" in shown
+    assert f"path: {target} -> {carried}, from iteration to iteration -> l" in shown
     assert f"stop_gradient({carried})" in shown
 
 
@@ -79,8 +79,8 @@ def test_the_carried_value_of_this_iteration_is_a_target() -> None:
     assert run(graph_of(text), "f", xs=XS, rate=RATE, n=np.int32(2)).result == pytest.approx(y, rel=1e-12)
 
 
-def test_what_an_outer_round_has_defined_is_another_value_in_the_next() -> None:
-    """`u` of this round is no part of `y`, of which earlier rounds have made something with their own `u`."""
+def test_what_an_outer_iteration_has_defined_is_another_value_in_the_next() -> None:
+    """`u` of this iteration is no part of `y`, of which earlier iterations have made something with their own `u`."""
     text = program("let u = w * x\n let l = y * square(u)\n y = y * 0.5 + u * 0.1 + rate * grad(l, u)")
     y = 1.0
     for x in XS:
@@ -92,4 +92,4 @@ def test_what_an_outer_round_has_defined_is_another_value_in_the_next() -> None:
 def test_a_path_through_earlier_iterations_alone_is_none() -> None:
     text = program("let l = square(y * x)\n y = y + w - rate * grad(l, w)")
     assert codes(text) == ["E0501"]
-    assert "`y` is carried by the loop: what it was made of in earlier rounds does not count" in messages(text)
+    assert "`y` is carried by the loop: what it was made of in earlier iterations does not count" in messages(text)

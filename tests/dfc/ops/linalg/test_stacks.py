@@ -1,4 +1,4 @@
-"""Stacks of matrices: what an op makes of a stack is what it makes of each matrix, on the way back too."""
+"""Stacks of matrices: what an op makes of a stack is what it makes of each matrix, in the backward pass too."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_gradient_inside_a_loop_with_respect_to_a_value_outside() -> None:
 
 
 def test_earlier_iterations_are_refused() -> None:
-    """The carried value holds x from earlier rounds; a gradient for x would have to go through them."""
+    """The carried value holds x from earlier iterations; a gradient for x would have to go through them."""
     m = Making()
     x = m.feed("x", X)
 
@@ -82,7 +82,7 @@ def test_earlier_iterations_are_refused() -> None:
         loss = m.op("mul", h, x)
         return [m.op("add", loss, m.op("grad", loss, x))]
 
-    assert "earlier rounds" in refused(m.graph(*m.count(3, [m.constant(1.0, F64)], step)), "E0506")
+    assert "earlier iterations" in refused(m.graph(*m.count(3, [m.constant(1.0, F64)], step)), "E0506")
 
 
 def test_reads_across_a_write_are_different_values() -> None:

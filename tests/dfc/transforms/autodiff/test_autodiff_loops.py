@@ -224,7 +224,7 @@ def test_a_jacobian_through_a_loop() -> None:
 
 
 def test_draws_and_state_in_the_iterations() -> None:
-    """The way back uses the numbers that were drawn, and what the variable held in each round."""
+    """The backward pass uses the numbers that were drawn, and what the variable held in each iteration."""
     program = """
         var seen: f64 = 1
         var dice: rng = philox(seed = 3)
@@ -249,7 +249,7 @@ def test_draws_and_state_in_the_iterations() -> None:
 
 
 def test_the_gradient_of_a_sequence_costs_no_more_for_a_longer_one() -> None:
-    """Rows are emitted and put in their places at once: no round of the backward loop makes a value of N elements."""
+    """Rows are emitted and put in their places at once: no iteration of the backward loop makes N elements."""
     graph = graph_of(
         "entry f(xs: f64[99]) -> f64[99] {\n let y = loop y: f64 = 1 for x in xs { y = y * x }\n return grad(y, xs)\n}"
     )

@@ -69,7 +69,7 @@ def test_what_is_computed_again_has_the_same_bits(cell: str) -> None:
 
 
 def test_the_gradients_of_rows_are_those_of_numpy() -> None:
-    """Back through time by hand, in double precision; blocks of rows begin at every sixteenth round."""
+    """Back through time by hand, in double precision; blocks of rows begin at every sixteenth iteration."""
     for with_ in ("", "with recompute = 20"):
         graph = graph_of(recurrent(CELLS["rows"], with_, "N").replace("f32", "f64"))
         rng = np.random.default_rng(6)
@@ -263,7 +263,7 @@ def test_what_the_backward_pass_cannot_repeat_is_refused_with_the_reason() -> No
     (message,) = caught.value.diagnostics
     assert message.code == "E1001"
     shown = dfc.diagnostics.diagnostic.render(message)
-    assert "a round reads `table`, of which the loop writes a part" in shown
+    assert "an iteration reads `table`, of which the loop writes a part" in shown
     assert "table[i % 3] := y" in shown
     assert "0..N" in shown
 

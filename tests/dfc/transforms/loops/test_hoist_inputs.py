@@ -82,7 +82,7 @@ def test_other_rows_stay(text: str) -> None:
     assert shapes(text)[0] == []
 
 
-def test_many_rows_a_round_are_worth_a_product_of_their_own() -> None:
+def test_many_rows_an_iteration_are_worth_a_product_of_their_own() -> None:
     text = VECTOR.replace("f64[9, 3]", "f64[9, ROWS, 3]").replace("-> f64[9, 4]", "-> f64[9, ROWS, 4]")
     assert shapes(text.replace("ROWS", "32"))[0] == [("288", "3")]
     assert shapes(text.replace("ROWS", "33"))[0] == []
@@ -99,7 +99,7 @@ def test_a_loop_of_no_iterations_makes_a_product_of_no_rows() -> None:
 
 
 def test_a_product_of_all_iterations_has_the_bits_of_those_of_each() -> None:
-    """Rows that are read last one first are multiplied round by round."""
+    """Rows that are read last one first are multiplied one iteration after the other."""
     rng = np.random.default_rng(0)
     for rows, inner, columns in ((1, 5, 3), (1, 64, 100), (2, 300, 17), (7, 33, 64)):
         xs = rng.normal(size=(21, rows, inner)).astype(np.float32)

@@ -30,7 +30,7 @@ class Functions:
 
     def random(self, f: FunctionText, distribution: str, arguments: Sequence[Value], dtype: DType) -> Value:
         """One element of a draw in each lane, in the register type: written out, so that what the lanes share is not
-        computed in each round of a loop."""
+        computed in each iteration of a loop."""
         return self.kernel_functions.written_out(f, random_function(distribution, dtype), *arguments)[0]
 
     def widen(self, f: FunctionText, raw: Value, dtype: DType) -> Value:

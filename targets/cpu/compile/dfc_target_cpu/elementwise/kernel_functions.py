@@ -44,7 +44,7 @@ from dfc_target_cpu.machine import Machine
 _SHORT = 16
 """Instructions of a function that is written out wherever it is used."""
 _UNROLLED = 16
-"""Rounds of a loop that is written out."""
+"""Iterations of a loop that is written out."""
 
 
 class KernelFunctions:

@@ -89,7 +89,7 @@ def vector_loop(
 ) -> None:
     """`emit(first index, mask, copy)` for every vector of the range: `unroll` at a time, then the rest; with `exact`
     there is none. The copy is the number of a vector modulo `unroll`, a literal unless it is `rolled`: then those at a
-    time are rounds of a loop. `masks`: what `tail_masks` has made for a range of this length, if it was made ahead."""
+    time are iterations of a loop. `masks`: what `tail_masks` has made for a range of this length, if there are any."""
     if lanes == 1 and unroll == 1:
         with f.counted_loop(start, stop) as loop:
             emit(loop.index, None, i64(0))

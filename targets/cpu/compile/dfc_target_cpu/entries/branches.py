@@ -11,7 +11,7 @@ are taken first; which thread takes which is not determined. Where nothing is wo
 enough to be shared out at the sizes of the call), the branches run one after the other in the context of the call.
 
 Assumes branches that write nothing another one uses. Guarantees the fault of the first branch, in their order, that
-fails: when one does, those behind it leave at their next round, since nobody waits for what they make.
+fails: when one does, those behind it leave at their next iteration, since nobody waits for what they make.
 """
 
 import ctypes

@@ -39,7 +39,7 @@ class Block:
 
 
 class Loop:
-    """A counted loop in the making: `index` inside; `carry` values from round to round; `result` after it."""
+    """A counted loop in the making: `index` inside; `carry` values from iteration to iteration; `result` after it."""
 
     def __init__(self, blocks: "Blocks", header: Block, entry: str) -> None:
         self._blocks = blocks
@@ -50,7 +50,7 @@ class Loop:
         self.exit_label = ""
 
     def carry(self, initial: Value) -> Value:
-        """A value that starts as `initial` and is what `next` was last given in each later round."""
+        """A value that starts as `initial` and is what `next` was last given in each later iteration."""
         phi = self._blocks.phi_in(self._header, initial.type)
         phi.add(initial, self._entry)
         self._carried[phi.value.text] = (phi, None)

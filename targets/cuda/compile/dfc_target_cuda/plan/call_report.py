@@ -16,8 +16,8 @@ from dfc_runtime.plans.segments import Action, Branch, Count, Repeat, Segment, a
 
 
 def call_report(program: Program, plan: object) -> list[dict[str, object]]:
-    """One record an entry. `launches` is how often a driver with conditional nodes is asked for work, each round of a
-    loop that the host runs counted once."""
+    """One record an entry. `launches` is how often a driver with conditional nodes is asked for work, each iteration
+    of a loop that the host runs counted once."""
     calls: list[dict[str, object]] = []
     for entry, planned in zip(program.entries, read_plan(plan).entries, strict=True):
         traffic = call_traffic(program, entry)

@@ -59,7 +59,7 @@ entry e[B](ids: i32[B], k: i32) -> (a: f32[B], b: f32, c: f64[2, B], d: f32) {
     assert all(size.constant is None or size.constant < 100 for buffer in arena for size in buffer.shape)
 
 
-def test_a_round_copies_no_sequence_whose_rows_it_reads() -> None:
+def test_an_iteration_copies_no_sequence_whose_rows_it_reads() -> None:
     text = """dfg 1
 entry e[N](xs: f32[N, 64]) -> f32[1, 64] {
   let h = loop h = zeros(f32[1, 64]) for x in xs[:, new] { h = tanh(h + x) }

@@ -66,7 +66,7 @@ def test_what_may_fail_stays():
     agree(m.graph(*out), {"x": np.float32(1), "a": numbers(3), "i": np.int32(7)})
 
 
-def test_what_depends_on_the_round_stays():
+def test_what_depends_on_the_iteration_stays():
     m = Making()
     x = m.feed("x", tensor(F32, 3))
 

@@ -149,7 +149,7 @@ def _where(builder: Any, callee: Function, condition: Any, otherwise: Values, pa
 
 
 def _repeated(builder: Any, callee: Function, times: Any, first: Values, fixed_operands: Values) -> Values:
-    """The results of the last round, or what the first begins with where there is none."""
+    """The results of the last iteration, or what the first begins with where there is none."""
     before, head = builder.block, builder.append_basic_block("head")
     builder.branch(head)
     builder.position_at_end(head)
