@@ -29,6 +29,7 @@ class FieldKinds:
 
 EXAMPLE = FieldKinds(PARSE, "an example", f"{PARSE}(record, (image = string, label = i64))", frozenset({"f32", "i64"}))
 _NUMBERS = frozenset(NUMPY_TYPES) - {"bool", "u64"}
+_COLUMNS = "(image = string, label = i64, box = f32[4])"
 PACKED_KINDS = {
     "csv_files": FieldKinds("csv_files", "a row", 'csv_files("data/*.csv", (label = i64, weights = f32[3]))', _NUMBERS),
     "array_files": FieldKinds(
@@ -40,6 +41,12 @@ PACKED_KINDS = {
     ),
     "tar_files": FieldKinds(
         "tar_files", "a sample", 'tar_files("data/*.tar", (jpg = string, cls = i64))', _NUMBERS, has_shapes=False
+    ),
+    "parquet_files": FieldKinds(
+        "parquet_files", "a column", f'parquet_files("data/*.parquet", {_COLUMNS})', frozenset(NUMPY_TYPES)
+    ),
+    "arrow_files": FieldKinds(
+        "arrow_files", "a column", f'arrow_files("data/*.arrow", {_COLUMNS})', frozenset(NUMPY_TYPES)
     ),
 }
 """By the function that declares a reader."""

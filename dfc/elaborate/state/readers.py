@@ -1,4 +1,4 @@
-"""`record_files`, `line_files`, `csv_files`, `array_files`, `tar_files`, `image_files`: readers, a position each.
+"""`record_files`, `csv_files`, `parquet_files` and their like: readers, a position each.
 
     var files = record_files("data/train-*.rec", passes = 10, shuffle = true, seed = 3)
 
@@ -34,6 +34,8 @@ FUNCTIONS = {
     "array_files": "arrays",
     "tar_files": "archives",
     "image_files": "folders",
+    "parquet_files": "parquet",
+    "arrow_files": "arrow",
 }
 """The formats that they read, by their names (`dfc_runtime.records.formats`)."""
 COMMON = (
@@ -49,6 +51,8 @@ SIGNATURES = {
     "array_files": f"array_files(const pattern: str, const fields, {COMMON})",
     "tar_files": f"tar_files(const pattern: str, const fields, {COMMON}, {ROOM})",
     "image_files": f"image_files(const pattern: str, {COMMON}, {ROOM})",
+    "parquet_files": f"parquet_files(const pattern: str, const fields, {COMMON}, {ROOM})",
+    "arrow_files": f"arrow_files(const pattern: str, const fields, {COMMON}, {ROOM})",
 }
 
 

@@ -25,6 +25,7 @@ from dfc_runtime.formats.manifest import DECODE_IMAGE, DECODE_RAW, PARSE_EXAMPLE
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.records import example, images
 from dfc_runtime.records.blocks import RecordBlock
+from dfc_runtime.records.columnar.library import require_arrow
 from dfc_runtime.records.fields import PACKED, STRING, STRING_BYTES
 from dfc_runtime.records.files import LOST, IndexedFiles
 from dfc_runtime.records.formats import FORMATS, RECORDS
@@ -56,6 +57,8 @@ class Readers:
                 text = f"the program has no reader {shown(name)}{did_you_mean(name, sites)}"
                 raise FeedError(f"{text}; its readers: {', '.join(sorted(sites)) or 'none'}", code="E0901")
         self._readers = {name: _Reader(name, site, folder, patterns.get(name)) for name, site in sites.items()}
+        if any(reader.needs_arrow for reader in self._readers.values()):
+            require_arrow()
         self._decoders = self._processes(manifest)
 
     @property
@@ -145,9 +148,16 @@ class _Reader:
                         break
                 skipped += 1
         start, size = int(batch.frames.starts[0]), int(batch.frames.lengths[0])
+        if size > self._longest:
+            raise self._too_long(files, number, size)
         data[:size] = batch.frames.data[start : start + size]
         location[:] = 0, size, number
         moved[:] = following, skipped
+
+    @property
+    def needs_arrow(self) -> bool:
+        """Whether the library pyarrow reads its files."""
+        return self._format.needs_arrow
 
     def close(self) -> None:
         """Closes the files, unless a runner that does not end is reading them."""
@@ -229,7 +239,7 @@ class _Reader:
             numbers, elements = numbers[: lost[0]], elements[: lost[0]]
         lengths = files.sizes(numbers)
         count = max(1, int(np.searchsorted(np.cumsum(lengths), PREFETCHED_BYTES, side="right")))
-        long = np.flatnonzero(lengths[:count] > self._longest)
+        long = np.flatnonzero((lengths[:count] > self._longest) & (not files.has_estimates))
         if len(long):
             if not long[0]:
                 raise self._too_long(files, int(numbers[0]), int(lengths[0]))
@@ -247,7 +257,8 @@ class _Reader:
             self.block.fill(None, **columns, length=files.sizes(numbers))
             return
         columns = {name: column[: len(some.lengths)] for name, column in columns.items()}
-        columns |= {"length": some.lengths, "address": some.addresses}
+        addresses = np.where(some.lengths > self._longest, 0, some.addresses)  # code copies what it finds there
+        columns |= {"length": some.lengths, "address": addresses}
         self.block.fill(some.data, **columns, descriptor=some.descriptors, offset=some.offsets)
 
     def _too_long(self, files: IndexedFiles, number: int, size: int) -> LimitError:

@@ -60,6 +60,8 @@ class IndexedFiles(ABC):
 
     fixed = 0
     """Bytes of each record that are there however long its strings are."""
+    has_estimates: ClassVar[bool] = False
+    """Whether `sizes` may be other than those of the records: then only who has read one knows its size."""
     before: ClassVar[int] = 0
     after: ClassVar[int] = 0
     """Bytes of a frame around each record, which are read with it."""

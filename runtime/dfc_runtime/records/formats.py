@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dfc_runtime.records.framing import OnError
 
 RECORDS, LINES, TABLES, ARRAYS, ARCHIVES, FOLDERS = "records", "lines", "tables", "arrays", "archives", "folders"
+PARQUET, ARROW = "parquet", "arrow"
 Stated = Mapping[str, object]
 """What a bundle says of a reader: `field_names` and `field_types`, and how tables are written, among others."""
 
@@ -20,14 +21,15 @@ Stated = Mapping[str, object]
 @dataclass(frozen=True, slots=True)
 class Format:
     """The function that declares a reader of such files, what several of their records are called, a pattern that
-    files in a folder may have, how they are opened, and whether records are packed fields, which the reader
-    declares."""
+    files in a folder may have, how they are opened, whether records are packed fields, which the reader declares, and
+    whether the library pyarrow reads them."""
 
     function: str
     plural: str
     pattern: str
     opened: Callable[[Sequence[str], OnError, Stated], IndexedFiles]
     is_packed: bool = False
+    needs_arrow: bool = False
 
 
 def _records(paths: Sequence[str], on_error: OnError, stated: Stated) -> IndexedFiles:
@@ -69,6 +71,18 @@ def _folders(paths: Sequence[str], on_error: OnError, stated: Stated) -> Indexed
     return ImageFiles(paths, on_error, layout_of(stated))
 
 
+def _parquet(paths: Sequence[str], on_error: OnError, stated: Stated) -> IndexedFiles:
+    from dfc_runtime.records.columnar.parquet import ParquetFiles  # as above
+
+    return ParquetFiles(paths, on_error, layout_of(stated))
+
+
+def _arrow(paths: Sequence[str], on_error: OnError, stated: Stated) -> IndexedFiles:
+    from dfc_runtime.records.columnar.ipc import ArrowFiles  # as above
+
+    return ArrowFiles(paths, on_error, layout_of(stated))
+
+
 FORMATS: Mapping[str, Format] = {
     RECORDS: Format("record_files", "records", "*.rec", _records),
     LINES: Format("line_files", "lines", "*.txt", _lines),
@@ -76,6 +90,8 @@ FORMATS: Mapping[str, Format] = {
     ARRAYS: Format("array_files", "rows", "*.npz", _arrays, is_packed=True),
     ARCHIVES: Format("tar_files", "samples", "*.tar", _archives, is_packed=True),
     FOLDERS: Format("image_files", "images", "*/*.jpg", _folders, is_packed=True),
+    PARQUET: Format("parquet_files", "rows", "*.parquet", _parquet, is_packed=True, needs_arrow=True),
+    ARROW: Format("arrow_files", "rows", "*.arrow", _arrow, is_packed=True, needs_arrow=True),
 }
 
 

@@ -36,7 +36,8 @@ _MAGIC = (
     (b"PK\x03\x04", "a zip or npz archive"), (b"\x93NUMPY", "a NumPy array"), (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"), (b"\x28\xb5\x2f\xfd", "compressed by zstd"), (b"SNAPPY", "compressed by snappy"),
     (b"BZh", "compressed by bzip2"), (b"\xfd7zXZ", "compressed by xz"), (b"\x89HDF", "an HDF5 file"),
-    (b"PAR1", "a Parquet file"), (b"dfg 1", "a dfc program"), (b"\x7fELF", "a program"),
+    (b"PAR1", "a Parquet file, for parquet_files"), (b"ARROW1", "an Arrow file, for arrow_files"),
+    (b"dfg 1", "a dfc program"), (b"\x7fELF", "a program"),
 )  # fmt: skip
 _GZIP = b"\x1f\x8b\x08"
 _AT_RANDOM = "records are read at random, so write it out first:"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import tarfile
 from pathlib import Path
 
@@ -12,11 +13,12 @@ import pytest
 import dfc
 from dfc_runtime.calls import readers
 from dfc_runtime.calls.hosts import HostRequest
-from dfc_runtime.errors import LimitError, RecordError
+from dfc_runtime.errors import LimitError, RecordError, UnsupportedError
 from dfc_runtime.module import Module
 from dfc_runtime.records.stream import RecordStream
 from dfc_target_cpu.entries import records
 from dfc_target_cpu.llvm.values import i64
+from tests.support.columnar_files import some_table, write_parquet
 from tests.support.pipelines import compiled, drained
 
 LINES = """
@@ -233,3 +235,62 @@ entry next() -> i64 {
     model = program(tmp_path, text)
     assert drained(model.next) == [0, 1, 2, 3, 4, 5, 9, 10, 11]
     assert model.state["rows"].tolist() == [10, 1]
+
+
+COLUMNS = """
+var rows = parquet_files("*.parquet", (box = f32[2, 2], name = string, label = i64)ARGUMENTS, longest = 64)
+entry next() -> (box: f32[2, 2], name: u8[?], label: i64, skipped: i64) {
+  let row = rows.next()
+  let [N] name: u8[N] = decode_raw(row.name, u8)
+  return row.box, name, row.label, rows.skipped()
+}
+"""
+
+
+@pytest.fixture
+def columns(tmp_path: Path) -> Path:
+    """Files with five and seven rows, in groups of three."""
+    for number, count, begin in ((0, 5, 0), (1, 7, 5)):
+        write_parquet(tmp_path / f"{number}.parquet", some_table(count, begin), 3)
+    return tmp_path
+
+
+def test_rows_of_parquet_files_are_taken_without_the_run_side(columns: Path, asked: list[int]) -> None:
+    table = some_table(12)
+    for arguments, order in (
+        (', passes = 2, shuffle = "records", seed = 3', RecordStream((5, 7), "records", 3).elements(np.arange(24))),
+        (", part = 1, parts = 3", np.arange(1, 12, 3)),
+    ):
+        asked.clear()
+        got = drained(program(columns, COLUMNS, arguments).next)
+        wanted = table.take(order).to_pydict()
+        wanted_pairs = [*zip(wanted["name"], wanted["label"], strict=True)]
+        assert [each.box.tolist() for each in got] == wanted["box"]
+        assert [(bytes(each.name).decode(), each.label) for each in got] == wanted_pairs
+        assert len(asked) == 2
+    model = program(columns, COLUMNS)
+    model.state["rows"] = np.array([9, 0])
+    assert [each.label for each in drained(model.next)] == [9, 10, 11]
+
+
+def test_columns_with_nulls_and_long_strings_are_errors_or_left_out(columns: Path) -> None:
+    names = ["a", "bc" * 33, None, "d"]
+    write_parquet(columns / "0.parquet", some_table(4).set_column(3, "name", [names]), 4)
+    model = program(columns, COLUMNS)
+    assert model.next().label == 0
+    with pytest.raises(LimitError, match=r"(?s)row 1 of .*0.parquet, .* has 66 .* parquet_files\(\.\., longest = 66"):
+        model.next()
+    model.state["rows"] = np.array([2, 0])
+    with pytest.raises(RecordError, match=r"0\.parquet: row 2, in row group 0: the column name is null"):
+        model.next()
+    model = program(columns, COLUMNS, ', on_error = "skip"')
+    model.state["rows"] = np.array([2, 0])
+    got = model.next()
+    assert (got.label, bytes(got.name), got.skipped) == (3, b"d", 1)
+
+
+def test_without_the_library_a_program_says_what_to_install(columns: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UnsupportedError, match=r"(?s)library pyarrow, .*pip install 'dfc-runtime\[arrow\]'") as caught:
+        program(columns, COLUMNS)
+    assert caught.value.code == "E1001"

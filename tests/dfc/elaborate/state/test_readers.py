@@ -128,6 +128,10 @@ MISTAKES = {
     'array_files("a", (x = string))': "E0316",
     'tar_files("a", (x = f32[3]))': "E0302",
     'array_files("a", (x = i64), longest = 3)': "E0204",
+    'parquet_files("a")': "E0204",
+    'parquet_files("a", (x = bf16))': "E0302",
+    'arrow_files("a", (x = 3))': "E0316",
+    'arrow_files("a", (x = i64), head = true)': "E0204",
     'image_files("a", fields = (x = i64))': "E0204",
 }
 

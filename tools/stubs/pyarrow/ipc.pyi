@@ -1,0 +1,19 @@
+"""What dfc uses of pyarrow.ipc."""
+
+from collections.abc import Sequence
+
+from pyarrow import Buffer, NativeFile, RecordBatch, Schema
+
+class IpcReadOptions:
+    def __init__(self, *, included_fields: Sequence[int] | None = ..., use_threads: bool = ...) -> None: ...
+
+class RecordBatchFileReader:
+    schema: Schema
+    def get_batch(self, number: int, /) -> RecordBatch: ...
+
+class RecordBatchStreamReader:
+    def read_next_batch(self) -> RecordBatch: ...
+
+def open_file(file: NativeFile, *, options: IpcReadOptions | None = ...) -> RecordBatchFileReader: ...
+def open_stream(data: bytes, /) -> RecordBatchStreamReader: ...
+def read_schema(data: Buffer, /) -> Schema: ...
