@@ -144,7 +144,7 @@ def run(block: CodeBlock, folder: Path, dfc: Command) -> str:
 
 
 LONG = {
-    *("convnet.dfg", "lstm.dfg", "seq2seq.dfg", "transformer.dfg", "word_vectors.dfg"),
+    *("cifar.dfg", "convnet.dfg", "lstm.dfg", "seq2seq.dfg", "transformer.dfg", "word_vectors.dfg"),
     "language/02_convnet_batchnorm.dfg",
 }
 """Samples whose commands compile and train for long: they run as they are written in `make gate`."""

@@ -20,7 +20,7 @@ from tests.support.sample_tests import LEARNING, SAMPLES, TESTS, passing_bundle
 PROGRAMS = sorted(SAMPLES.rglob("*.dfg"))
 COMPILED = list(TESTS)
 TOO_LARGE = ["05_sharded_embedding"]  # ten million words: compiled here, loaded on many machines
-ELSEWHERE = {"figures", "zoo", "seq2seq"}
+ELSEWHERE = {"figures", "zoo", "cifar", "seq2seq"}
 """Folders and programs with tests of their own."""
 BEYOND = [
     path

@@ -26,6 +26,7 @@ _MEANS = (
     *(
         "docs/test_documents.py",
         "samples/test_on_many_ranks.py",
+        "samples/test_cifar.py",
         "samples/test_input_pipeline.py",
         "samples/test_seq2seq.py",
     ),
