@@ -9,6 +9,7 @@ import click
 
 from dfc.cli.data.archives import from_samples
 from dfc.cli.data.arrays import from_archives, from_arrays
+from dfc.cli.data.columns import from_arrow, from_parquet
 from dfc.cli.data.examples import Examples, unusable
 from dfc.cli.data.images import from_images
 from dfc.cli.data.tables import from_tables
@@ -23,8 +24,12 @@ READERS: dict[str, Callable[[Sequence[str]], Examples]] = {
     "csv": from_tables,
     "txt": from_texts,
     "tar": from_samples,
+    "parquet": from_parquet,
+    "arrow": from_arrow,
     "images": from_images,
 }
+ENDINGS = {"feather": "arrow", "arrows": "arrow"}
+"""Other endings of names that say how a file is read."""
 
 
 def examples_of(paths: Sequence[str], kind: str | None, features: Mapping[str, str]) -> Examples:
@@ -54,6 +59,7 @@ def _kind(path: str) -> str:
     if os.path.isdir(path):
         return "images"
     ending = os.path.splitext(path)[1].lower().removeprefix(".")
+    ending = ENDINGS.get(ending, ending)
     if ending not in READERS:
         known = ", ".join(READERS)
         raise click.UsageError(f"{in_one_line(path)}: its name does not say how to read it; add --as, one of {known}")

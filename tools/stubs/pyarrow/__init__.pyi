@@ -1,11 +1,13 @@
 """What dfc uses of pyarrow, which has no types of its own."""
 
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from pyarrow import ipc as ipc
+
+Cell: TypeAlias = "bool | int | float | str | bytes | dict[str, bytes | None] | list[Cell] | None"
 
 class ArrowException(Exception): ...
 
@@ -52,6 +54,7 @@ class Array:
     offset: int
     def __len__(self) -> int: ...
     def is_null(self) -> Array: ...
+    def to_pylist(self) -> list[Cell]: ...
     def to_numpy(self, zero_copy_only: bool = ...) -> NDArray[np.generic]: ...
     def take(self, indices: Array, /) -> Array: ...
     def cast(self, to: DataType, /) -> Array: ...
@@ -79,6 +82,8 @@ class ChunkedArray:
 
 class RecordBatch:
     num_rows: int
+    def column(self, number: int, /) -> Array: ...
+    def validate(self, *, full: bool = ...) -> None: ...
 
 class Table:
     num_rows: int

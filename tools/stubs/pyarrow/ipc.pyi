@@ -1,6 +1,6 @@
 """What dfc uses of pyarrow.ipc."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pyarrow import Buffer, NativeFile, RecordBatch, Schema
 
@@ -9,11 +9,14 @@ class IpcReadOptions:
 
 class RecordBatchFileReader:
     schema: Schema
+    num_record_batches: int
     def get_batch(self, number: int, /) -> RecordBatch: ...
 
 class RecordBatchStreamReader:
+    schema: Schema
+    def __iter__(self) -> Iterator[RecordBatch]: ...
     def read_next_batch(self) -> RecordBatch: ...
 
 def open_file(file: NativeFile, *, options: IpcReadOptions | None = ...) -> RecordBatchFileReader: ...
-def open_stream(data: bytes, /) -> RecordBatchStreamReader: ...
+def open_stream(data: bytes | NativeFile, /) -> RecordBatchStreamReader: ...
 def read_schema(data: Buffer, /) -> Schema: ...

@@ -1,10 +1,10 @@
 """What dfc uses of pyarrow.parquet."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from pyarrow import Schema, Table
+from pyarrow import RecordBatch, Schema, Table
 
 class ColumnChunkMetaData:
     path_in_schema: str
@@ -37,5 +37,6 @@ class ParquetFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None: ...
+    def iter_batches(self, batch_size: int, /, *, use_threads: bool = ...) -> Iterator[RecordBatch]: ...
     def close(self) -> None: ...
     def read_row_group(self, number: int, /, *, columns: Sequence[str], use_threads: bool = ...) -> Table: ...

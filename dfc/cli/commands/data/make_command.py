@@ -51,6 +51,7 @@ def command(
     .npy     the same, a feature a file
     .csv     each column is a feature; the first line names them
     .txt     each line is an example, the feature `text`
+    .parquet each column is a feature, each row an example; so it is in .arrow and .feather
     .tar     files of one name are an example, each a feature by its ending
     folder   FOLDER/CLASS/IMAGE: image, label, class, file
 

@@ -63,9 +63,8 @@ def column_of(field: Field, type_: pa.DataType) -> Column:
     """How a column of that type is read as a field; `ValueError` if it cannot be."""
     levels, leaf = unwrapped(type_)
     name, leaf_name = shown(field.name), str(leaf)
-    is_string = leaf_name.startswith(STRINGS)
     if field.is_string:
-        if not levels and is_string:
+        if not levels and is_string(leaf):
             return Column(field)
         if not levels and has_bytes(leaf):
             return Column(field, member=BYTES)
@@ -113,7 +112,7 @@ def field_text(name: str, type_: pa.DataType, sizes: tuple[int, ...] | None) -> 
     """How a program declares a column as a field, where it can; lists have these sizes."""
     levels, leaf = unwrapped(type_)
     leaf_name = str(leaf)
-    if not levels and (leaf_name.startswith(STRINGS) or has_bytes(leaf)):
+    if not levels and (is_string(leaf) or has_bytes(leaf)):
         return f"{name} = string"
     dtype = NUMBERS.get(leaf_name)
     if dtype is None or sizes is None or len(sizes) != levels:
@@ -127,6 +126,19 @@ def _is_in_order(type_: pa.BaseExtensionType) -> bool:
     return permutation is None or list(permutation) == sorted(permutation)
 
 
+def cast_of(type_: pa.DataType | str) -> str:
+    """What to write to a file in place of a column of a type that no field has; "" where nothing helps."""
+    if str(type_).startswith("struct"):
+        return "table.flatten()"
+    cast = next((to for begin, to in CASTS.items() if str(type_).startswith(begin)), "")
+    return f"column.cast(pyarrow.{cast}())" if cast else ""
+
+
+def is_string(type_: pa.DataType) -> bool:
+    """Whether it is one of strings or bytes of any kind."""
+    return str(type_).startswith(STRINGS)
+
+
 def _remedy(field: Field, levels: int, leaf: str) -> str:
     """What to do about a column of another type."""
     if leaf.startswith(STRINGS) and not levels:
@@ -135,12 +147,8 @@ def _remedy(field: Field, levels: int, leaf: str) -> str:
         shape = list(field.shape) if field.shape else ""
         shape = shape or ("[..]" if levels else "")
         return f": declare {shown(field.name)} = {NUMBERS[leaf]}{shape}, and convert it in the program"
-    cast = next((to for begin, to in CASTS.items() if leaf.startswith(begin)), "")
-    if cast:
-        return f": no field has that type, so cast it before, column.cast(pyarrow.{cast}())"
-    if leaf.startswith("struct"):
-        return ": it has members, so make columns of these before, table.flatten()"
-    return ": no field has that type"
+    cast = cast_of(leaf)
+    return ": no field has that type" + f", so write {cast}" * bool(cast)
 
 
 # ------------------------------------------------------------------ values --

@@ -6,12 +6,15 @@ import errno
 import io
 import json
 import os
+import re
 import tarfile
 import zlib
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import feather, ipc, parquet
 
 from dfc_runtime.checkpoints.files import Disk
 from dfc_runtime.records.example import Values, decode_example
@@ -86,6 +89,39 @@ def test_samples_of_tar_archives(dfc: Command) -> None:
     assert not Path("b.rec").exists()
 
 
+def test_rows_of_columns(dfc: Command) -> None:
+    table = pa.table(
+        {
+            "x": pa.array([[[0.5], [1.0]], None], pa.list_(pa.list_(pa.float64()))),
+            "name": pa.array(["a", "bc"]).dictionary_encode(),
+            "image": [{"bytes": b"\xff\xd8", "path": ""}, {"bytes": None, "path": "p"}],
+            "row": pa.array([[1, 2], [3, 4]], pa.list_(pa.uint8(), 2)),
+            "odd": [True, None],
+        }
+    )
+    expected = [
+        {"x": [0.5, 1.0], "name": [b"a"], "image": [b"\xff\xd8"], "row": [b"\1\2"], "odd": [1]},
+        {"x": [], "name": [b"bc"], "image": [], "row": [b"\3\4"], "odd": []},
+    ]
+    parquet.write_table(table, "a.parquet", row_group_size=1)
+    feather.write_feather(table, "a.feather")
+    with ipc.new_stream("a.arrows", table.schema) as stream:
+        stream.write_table(table)
+    for ending in ("parquet", "feather", "arrows"):
+        done = dfc("data", "make", f"{ending}.rec", "--from", f"a.{ending}")
+        assert (done.code, done.err, examples(f"{ending}.rec")) == (0, "", expected)
+    for values, reason in (
+        (pa.array([0.1]), "row 0: 'x' is no f32, as an example holds"),
+        (pa.array([[1, None]]), "row 0: 'x' has a null in its list"),
+        (pa.array([2**63], pa.uint64()), "row 0: 'x' holds a number that is larger"),
+        (pa.array([0], pa.date32()), "'x' is date32[day], and .*: write column.cast\\(pyarrow.int32\\(\\)\\)"),
+    ):
+        parquet.write_table(pa.table({"x": values}), "b.parquet")
+        assert re.search(reason.replace("[", "\\["), dfc("data", "make", "b.rec", "--from", "b.parquet").message)
+    Path("b.arrow").write_bytes(Path("a.feather").read_bytes()[:-4])
+    assert "its footer is missing" in dfc("data", "make", "b.rec", "--from", "b.arrow").message
+
+
 def test_some_arrays_of_an_archive_under_other_names(dfc: Command) -> None:
     np.savez("a.npz", x_train=np.arange(3), x_test=np.arange(2))
     assert dfc("data", "make", "out.rec", "--from", "a.npz", "--feature", "x=x_train").code == 0
@@ -142,7 +178,8 @@ def test_lines_of_text(dfc: Command, folder: Path) -> None:
     assert dfc("data", "make", "out.rec", "--from", "t.log", "--as", "txt").code == 0
     assert examples("out.rec") == [{"text": [text]} for text in (b"one", b"", b"\xfftwo")]
     message = dfc("data", "make", "o.rec", "--from", "t.log").message
-    assert "t.log: its name does not say how to read it; add --as, one of npz, npy, csv, txt, tar, images" in message
+    kinds = "npz, npy, csv, txt, tar, parquet, arrow, images"
+    assert f"t.log: its name does not say how to read it; add --as, one of {kinds}" in message
 
 
 def test_a_folder_of_images(dfc: Command, folder: Path) -> None:
