@@ -28,6 +28,7 @@ def test_what_it_says_to_type_works(
 ) -> None:
     (tmp_path / "samples").mkdir()
     shutil.copytree(ROOT / "samples" / "data", tmp_path / "samples" / "data")
+    (tmp_path / "flowers.csv").write_text("petal,sepal,name\n1.5,2,iris\n3,,rose\n0.5,1.25,aster\n")
     monkeypatch.chdir(tmp_path)
     dfc = command(monkeypatch, capsys)
     ran = 0
@@ -47,7 +48,7 @@ def test_what_it_says_to_type_works(
             assert block.language == "python"
             (tmp_path / "page.py").write_text(block.text)
             assert endings([(tmp_path, tmp_path / "page.py")]) == [""], str(block)
-    assert ran == 5
+    assert ran == 6
     assert sorted(path.name for path in tmp_path.glob("shuffled*")) == [
         "shuffled-00000-of-00002.rec",
         "shuffled-00001-of-00002.rec",

@@ -7,7 +7,7 @@ import click
 from dfc.cli.groups import LazyGroup, imported
 
 COMMANDS: dict[str, str] = {
-    "inspect": "Say what is in files of records, and which are damaged.",
+    "inspect": "Say what is in files, and which records are damaged.",
     "make": "Make files of examples of arrays, tables, texts or images.",
     "shuffle": "Write the records of files anew, in random order.",
 }

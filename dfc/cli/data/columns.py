@@ -16,7 +16,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.errors import RecordError
 from dfc_runtime.formats.source import FileSource
 from dfc_runtime.records.columnar.columns import BYTES, NUMBERS, cast_of, has_bytes, is_string, unwrapped
-from dfc_runtime.records.columnar.ipc import batches_of
+from dfc_runtime.records.columnar.ipc import Batches, batches_of, schema_of
 from dfc_runtime.records.columnar.library import damages, reason_of, require_arrow
 from dfc_runtime.records.columnar.parquet import open_parquet
 from dfc_runtime.records.example import Values
@@ -56,31 +56,28 @@ def from_parquet(paths: Sequence[str]) -> Examples:
 def from_arrow(paths: Sequence[str]) -> Examples:
     """Of Arrow's files and streams, one behind the other."""
     require_arrow()
-    import pyarrow as pa  # only who has such files has it
-
     for path in paths:
         source = FileSource(path)
         try:
             content = batches_of(source)
+            schema = schema_of(source, content)
         finally:
             source.close()
         if content.damage:
             raise unusable(path, content.damage)
-        try:
-            file = pa.OSFile(path)
-            reader = pa.ipc.open_file(file) if content.is_file else pa.ipc.open_stream(file)
-        except damages() as problem:
-            raise unusable(path, reason_of(problem)) from None
-        yield from _examples(path, reader.schema, _batches(reader))
+        yield from _examples(path, schema, batches_in(path, content))
 
 
-def _batches(reader: pa.ipc.RecordBatchFileReader | pa.ipc.RecordBatchStreamReader) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa  # as above
+def batches_in(path: str, content: Batches) -> Iterator[pa.RecordBatch]:
+    """The record batches of a file or stream that is not damaged."""
+    import pyarrow as pa  # only who has such files has it
 
-    if isinstance(reader, pa.ipc.RecordBatchFileReader):
+    file = pa.OSFile(path)
+    if content.is_file:
+        reader = pa.ipc.open_file(file)
         yield from map(reader.get_batch, range(reader.num_record_batches))
     else:
-        yield from reader
+        yield from pa.ipc.open_stream(file)
 
 
 def _examples(path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Examples:

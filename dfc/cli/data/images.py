@@ -32,6 +32,11 @@ def from_images(paths: Sequence[str]) -> Examples:
                     }
 
 
+def classes_of(path: str) -> dict[str, list[str]]:
+    """The images of each class of a folder."""
+    return {name: _names(os.path.join(path, name)) for name in sorted(_folders(path), key=os.fsencode)}
+
+
 def _folders(path: str) -> list[str]:
     """The names of the classes."""
     names = _names_in(path)

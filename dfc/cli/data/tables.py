@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dfc.cli.data.examples import Example, Examples, unusable
+from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.records.example import Kind, Values
 
 _WHOLE = re.compile(r"\s*[+-]?\d{1,19}\s*", re.ASCII)
@@ -21,19 +22,41 @@ _NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|nan)\s*", r
 
 def from_tables(paths: Sequence[str]) -> Examples:
     """Of `.csv` files with the same head, one behind the other."""
+    columns = columns_of(paths)
+    for path in paths:
+        for _, row in _rows(path, len(columns.names)):
+            yield _example(columns.names, columns.kinds, row)
+
+
+def columns_of(paths: Sequence[str]) -> Columns:
+    """What is in the columns of tables with the same head, all of which are read."""
     names: list[str] | None = None
     kinds: list[int] = []
+    empty: list[int] = []
+    count = 0
     for path in paths:
         head = _head(path)
         if names is not None and head != names:
             raise unusable(path, f"its head is {', '.join(head)}, and that of the tables before it {', '.join(names)}")
         names = head
-        kinds = kinds or [_EMPTY] * len(head)
+        kinds, empty = kinds or [_EMPTY] * len(head), empty or [0] * len(head)
         for _, row in _rows(path, len(head)):
-            kinds = [max(kind, _kind(cell)) for kind, cell in zip(kinds, row, strict=True)]
-    for path in paths:
-        for _, row in _rows(path, len(kinds)):
-            yield _example(names or [], kinds, row)
+            here = [_kind(cell) for cell in row]
+            kinds = [*map(max, kinds, here)]
+            empty = [number + (not kind) for number, kind in zip(empty, here, strict=True)]
+            count += 1
+    return Columns(names or [], kinds, empty, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The names of columns, what is in all of their cells, how many cells of each are empty, and how many rows there
+    are."""
+
+    names: Sequence[str]
+    kinds: Sequence[int]
+    empty: Sequence[int]
+    count: int
 
 
 _EMPTY, _INTEGER, _FLOAT, _TEXT = range(4)

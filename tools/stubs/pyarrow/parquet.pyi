@@ -6,7 +6,11 @@ from typing import Self
 
 from pyarrow import RecordBatch, Schema, Table
 
+class Statistics:
+    null_count: int | None
+
 class ColumnChunkMetaData:
+    statistics: Statistics | None
     path_in_schema: str
     dictionary_page_offset: int | None
     data_page_offset: int
@@ -26,6 +30,7 @@ class RowGroupMetaData:
 class FileMetaData:
     num_row_groups: int
     num_columns: int
+    num_rows: int
     schema: ParquetSchema
     def row_group(self, number: int, /) -> RowGroupMetaData: ...
 

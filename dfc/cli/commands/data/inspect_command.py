@@ -1,4 +1,4 @@
-"""`dfc data inspect`: what is in files of records."""
+"""`dfc data inspect`: what is in files of records, and in others that programs read."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import click
 import numpy as np
 
+from dfc.cli.data.content_kinds import contents_of, kind_of
+from dfc.cli.data.contents import Contents
 from dfc.cli.data.printing import feature_lines, file_lines, record_json, record_lines, summary_json
 from dfc.cli.data.summary import FileSummary, Summary
 from dfc.cli.failures import report
-from dfc_runtime.errors import RecordError
+from dfc_runtime.errors import DfcError, RecordError
 from dfc_runtime.formats.source import FileSource
 from dfc_runtime.records.example import decode_example
 from dfc_runtime.records.index import scan
@@ -22,14 +24,18 @@ from dfc_runtime.terminal import in_one_line
 DAMAGED = RecordError.exit_code
 
 
-@click.command("inspect", short_help="Say what is in files of records, and which are damaged.")
+@click.command("inspect", short_help="Say what is in files, and which records are damaged.")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @click.option("--record", "number", type=click.IntRange(0), metavar="N", help="Print record N of the files, from 0.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--index", "with_index", is_flag=True, help="Write FILE.index, so that opening it takes no time.")
 def command(files: tuple[str, ...], number: int | None, as_json: bool, with_index: bool) -> int:
     """Reads all records of FILES, compares their checksums, and says how many there are, what is in them, and which are
-    damaged or no examples. Ends with 2 if a record is damaged."""
+    damaged or no examples. Ends with 2 if a record is damaged.
+
+    Of files that end in .parquet, .arrow, .feather, .csv, .npy, .npz, .tar or .txt, and of folders of images, it says
+    what is in them, and how a program reads them.
+    """
     if number is not None:
         if with_index:
             raise click.UsageError("--index reads all of a file, and --record one record: give one of the two")
@@ -38,16 +44,36 @@ def command(files: tuple[str, ...], number: int | None, as_json: bool, with_inde
     if with_index:
         _write_indices(files)
     summary = Summary()
+    contents, code = _others([(path, kind_of(path)) for path in files if kind_of(path)], as_json)
     for path in files:
-        file = summary.add_file(path)
-        if not as_json:
-            _print_file(file)
+        if not kind_of(path):
+            file = summary.add_file(path)
+            if not as_json:
+                _print_file(file)
     if as_json:
-        click.echo(json.dumps(summary_json(summary), indent=2))
+        others = {"contents": [each.data() for each in contents]} if contents else {}
+        click.echo(json.dumps({**summary_json(summary), **others}, indent=2))
     else:
         for line in feature_lines(summary):
             click.echo(line)
-    return _code(summary)
+    return code or _code(summary)
+
+
+def _others(files: Sequence[tuple[str, str]], as_json: bool) -> tuple[list[Contents], int]:
+    """What is in files of other kinds than records, and the code of the first one that cannot be read."""
+    contents: list[Contents] = []
+    code = 0
+    for path, kind in files:
+        try:
+            content = contents_of(path, kind)
+        except DfcError as problem:
+            report(problem)
+            code = code or problem.exit_code
+            continue
+        contents.append(content)
+        for line in () if as_json else content.lines():
+            click.echo(line)
+    return contents, code
 
 
 def _print_file(file: FileSummary) -> None:

@@ -108,16 +108,15 @@ def has_bytes(type_: pa.DataType) -> bool:
     return at >= 0 and str(type_.field(at).type) in ("binary", "large_binary")
 
 
-def field_text(name: str, type_: pa.DataType, sizes: tuple[int, ...] | None) -> str:
-    """How a program declares a column as a field, where it can; lists have these sizes."""
+def field_type(type_: pa.DataType, sizes: tuple[int, ...] | None) -> str:
+    """The type of the field that a column is read as, "" if none is; lists have these sizes."""
     levels, leaf = unwrapped(type_)
-    leaf_name = str(leaf)
     if not levels and (is_string(leaf) or has_bytes(leaf)):
-        return f"{name} = string"
-    dtype = NUMBERS.get(leaf_name)
+        return "string"
+    dtype = NUMBERS.get(str(leaf))
     if dtype is None or sizes is None or len(sizes) != levels:
         return ""
-    return f"{name} = {dtype}{list(sizes) if sizes else ''}"
+    return f"{dtype}{list(sizes)}" if sizes else dtype
 
 
 def _is_in_order(type_: pa.BaseExtensionType) -> bool:

@@ -97,13 +97,13 @@ def test_files_that_hold_no_records_are_one_line_each(dfc: Command, folder: Path
     (folder / "folder").mkdir()
     done = dfc("data", "inspect", strange, "z.gz", "empty.rec", "folder", "missing", "a.rec")
     assert done.code == 2 and "20 examples" in done.out and "empty.rec: no records: the file is empty" in done.out
-    lines = done.err.splitlines()
+    folder_line, *lines = done.err.splitlines()
+    assert folder_line == "error[E0917]: folder: it holds no classes: images are in FOLDER/CLASS/FILE"
     assert lines[0].startswith(
         r"error[E0916]: \udcff\x1b[2J\nx.rec holds no records: its first 12 bytes are no head of one"
     )
     assert lines[1].startswith("error[E0916]: z.gz holds no records: it is compressed by gzip;")
     assert lines[2:] == [
-        "error[E0909]: folder is not a regular file",
         "error[E0909]: cannot open missing: No such file or directory",
     ]
     assert [

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dfc_runtime.records.columnar.columns import NUMBERS, Column, column_of, field_text, numbers_of, strings_of
+from dfc_runtime.records.columnar.columns import NUMBERS, Column, column_of, field_type, numbers_of, strings_of
 from dfc_runtime.records.fields import NUMPY_TYPES, Field
 
 LISTS = [[[1, 2, 3], [4, 5, 6]], [[7, 8, 9], [10, 11, 12]], [[0, 0, 0], [1, 1, 1]]]
@@ -120,6 +120,6 @@ def test_columns_of_other_types_are_refused_with_what_to_do(field: Field, type_:
 
 
 def test_a_column_says_how_it_is_declared() -> None:
-    assert field_text("x", pa.list_(pa.int16()), (4,)) == "x = i16[4]"
-    assert field_text("x", pa.dictionary(pa.int8(), pa.string()), ()) == "x = string"
-    assert field_text("x", pa.date32(), ()) == field_text("x", pa.list_(pa.int16()), None) == ""
+    assert field_type(pa.list_(pa.int16()), (4,)) == "i16[4]"
+    assert field_type(pa.dictionary(pa.int8(), pa.string()), ()) == "string"
+    assert field_type(pa.date32(), ()) == field_type(pa.list_(pa.int16()), None) == ""
