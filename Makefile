@@ -7,7 +7,8 @@ STAMP := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE :=
 # Of what is installed nothing is compiled: a few of its ten thousand modules are ever imported, and compiled then.
 # Where PYTHONDONTWRITEBYTECODE is set, every command would translate the modules that it imports anew: half a second.
-TRANSLATE := $(BIN)/python -m compileall -q dfc runtime targets
+# The environment has the same Python, and most of its installation waits for the package index.
+TRANSLATE := $(PYTHON) -m compileall -q dfc runtime targets
 
 .PHONY: help demo test test-gpu lint style types simulated tests fast gate bench bench-gpu clean
 
@@ -15,8 +16,7 @@ help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 $(STAMP): pyproject.toml
-	@tools/environment.sh $(PYTHON) $(VENV) test,demo
-	@$(TRANSLATE)
+	@$(TRANSLATE) & tools/environment.sh $(PYTHON) $(VENV) test,demo && wait $$!
 	@touch $@
 
 demo: $(STAMP)  ## Compile, train and try the handwritten digits

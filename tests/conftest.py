@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import warm_compiler
+from tests.support import rewriting, warm_compiler
 from tests.support.quick_code import is_quick, is_selected_quickly, quick_code
 from tests.support.sweeping import WHOLE
 
 pytest_plugins = ["tests.support.workers.plugin"]
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("same")  # the same examples each time, on however slow a machine
+rewriting.speed_up()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
