@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dfc_runtime.errors import counted
 from dfc_runtime.formats.cluster import Cluster, ClusterEdge, ClusterEntry, ClusterMemory, ClusterRole
 
 INDENT = "  "
@@ -39,7 +40,7 @@ def cluster_lines(cluster: Cluster) -> Iterator[str]:
         yield f"{INDENT}{part}"
     if cluster.checkpoint is not None:
         policy = cluster.checkpoint
-        every = f"{policy.steps} steps" if policy.steps else f"{policy.seconds:g} s"
+        every = counted(policy.steps, "step") if policy.steps else f"{policy.seconds:g} s"
         yield f"{INDENT}saved every {every} to {policy.folder}, {policy.keep} are kept"
 
 
@@ -79,7 +80,7 @@ def _memory(memory: list[ClusterMemory]) -> Iterator[str]:
     """What each role needs for an entry, and would need if nothing was received later than it can be."""
     for each in memory:
         early = "" if each.early in (None, each.delayed) else f"; {each.early} if all was received at the start"
-        yield f"{INDENT * 3}{each.role} needs {each.delayed} bytes{early}"
+        yield f"{INDENT * 3}{each.role} needs {counted(each.delayed, 'byte')}{early}"
 
 
 _KINDS = {"combination": "blocks are combined", "rows": "rows travel", "updates": "steps update state"}
@@ -91,4 +92,4 @@ def _split_text(entry: ClusterEntry) -> str:
         return ""
     parts = [each.name for each in entry.feeds if each.split_axis >= 0]
     parts += [each.name for each in entry.results if each.in_blocks]
-    return f"; {entry.split} in {entry.blocks} blocks over {entry.replicated_over} (cut: {', '.join(parts)})"
+    return f"; {entry.split} in {counted(entry.blocks, 'block')} over {entry.replicated_over} (cut: {', '.join(parts)})"

@@ -9,6 +9,7 @@ from dfc.cli.tables import seconds, size, table
 from dfc.distribute.place.balance import Load
 from dfc.distribute.place.devices import DeviceDecision
 from dfc.driver.placement_report import DeviceRow, Peak, PlacedEntry, Report, Row
+from dfc_runtime.errors import counted
 
 
 def as_text(report: Report) -> str:
@@ -103,7 +104,7 @@ def _least(load: Load) -> str:
 
 def _entry(report: Report, entry: PlacedEntry) -> list[str]:
     run = entry.timeline
-    bound = f"the longest chain takes {seconds(run.critical_path)}, all work by {len(run.tasks)} tasks "
+    bound = f"the longest chain takes {seconds(run.critical_path)}, all work by {counted(len(run.tasks), 'task')} "
     head = f"entry {entry.name}: done after {seconds(run.finish)} (simulated); no placement below "
     lines = [f"{head}{seconds(run.lower_bound)}: {bound}{seconds(run.work / len(run.tasks))}"]
     if entry.rows:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dfc.cli import running
 from dfc.cli.values import plain
+from dfc_runtime.errors import counted
 
 if TYPE_CHECKING:
     from dfc_runtime.distributed.calls.cluster_module import ClusterModule
@@ -27,7 +28,7 @@ def text(entry: str, report: running.Report, updates: Updates | None) -> str:
     if report.total_steps == 1 and report.steps and report.over is None and not report.is_out_of_data:
         return (message or f"{entry}: done") + last
     stopped = ", stopped by a signal" if report.stopped_by else ", then the data ended" if report.is_out_of_data else ""
-    head = f"{entry}: {report.steps} steps in {report.seconds:.2f} s ({report.rate:.0f} steps/s){stopped}"
+    head = f"{entry}: {counted(report.steps, 'step')} in {report.seconds:.2f} s ({report.rate:.0f} steps/s){stopped}"
     return (f"{head}  {message}" if message else head) + last
 
 

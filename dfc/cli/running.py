@@ -24,7 +24,7 @@ import numpy as np
 from dfc.cli.patience import SIGNALLED, STOPPING, Patience, end_at_once
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.calls.batching import Batching, Epoch, Gathered, plan_batches
-from dfc_runtime.errors import EndOfData, FeedError
+from dfc_runtime.errors import EndOfData, FeedError, counted
 from dfc_runtime.formats.manifest import Entry
 
 Results = dict[str, object]
@@ -274,7 +274,8 @@ def batching_of(entry: Entry, feeds: Feeds, schedule: Schedule) -> Batching:
     axes = {p.name: [f.symbol for f in p.shape] for p in entry.parameters}
     batching = plan_batches(entry.name, axes, feeds, drops=schedule.last == "drop")
     if batching.drops and batching.total and schedule.batch is not None and not batching.batches(schedule.batch):
-        text = f"{batching.total} rows make no whole batch of {schedule.batch}, and --last drop leaves out shorter ones"
+        rows = counted(batching.total, "row")
+        text = f"there is no whole batch of {schedule.batch} in {rows}, and --last drop leaves out shorter ones"
         raise FeedError(
             f"{text}\n  give a smaller --batch: {batching.total} or less", code="E0901", spans=[entry.location]
         )

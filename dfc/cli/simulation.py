@@ -10,6 +10,7 @@ import click
 from dfc.cli.tables import seconds, size, table
 from dfc.distribute.simulate import DEFAULT, StepPrediction
 from dfc.driver.scaling import Scenario, read_network
+from dfc_runtime.errors import counted
 
 KEYS = "ranks=N or ranks=N,network=FILE"
 
@@ -45,7 +46,7 @@ def as_text(predictions: Sequence[StepPrediction], asked: Sequence[Scenario]) ->
         head = f"entry {entry}: a step, predicted; network: {files}"
         lines = [head, *table([*columns, "bottleneck"], rows, right=columns)]
         last = max(own, key=lambda each: each.ranks)
-        lines += ["", f"sums on {last.ranks:,} ranks"]
+        lines += ["", f"sums on {counted(last.ranks, 'rank', ',')}"]
         lines += table(["name", "size", "added"], [[key, size(count), how] for key, count, how in last.sums], ["size"])
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

@@ -93,7 +93,7 @@ def _message(nonfinite: _NonfiniteValue) -> str:
         lines.append(f"  {node.span.line} | {line}")
     bad = int(array.size - np.isfinite(array).sum())
     if array.size > 1:
-        lines.append(f"  {bad} of {array.size} elements are not finite")
+        lines.append(f"  {bad} of {array.size} elements {'is' if bad == 1 else 'are'} not finite")
     for value, operand in zip(node.operands, nonfinite.operands, strict=True):
         if operand.dtype.kind in "fViu":
             lines.append(f"  input `{value.name}`: {value.type}, {_range(_plain(operand))}")

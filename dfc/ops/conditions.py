@@ -9,6 +9,7 @@ from dfc.ir.dtypes import BOOL, DType, DTypeVariable, in_class
 from dfc.ir.types import TensorType
 from dfc.ops.broadcasting import broadcast
 from dfc.ops.record import EXPRESSION, OpError, applied
+from dfc_runtime.errors import counted
 
 CLASS_NAMES = {
     "float": "floating-point numbers",
@@ -95,12 +96,11 @@ def elementwise(types: Sequence[TensorType], bound: str) -> TensorType:
 def require_rank(types: Sequence[TensorType], number: int, ranks: Sequence[int], words: str) -> None:
     """E0313 if an operand has the wrong number of axes; `words` name the right ones (`a matrix`)."""
     if types[number].rank not in ranks:
-        axes = "axis" if types[number].rank == 1 else "axes"
         raise OpError(
             "E0313",
             f"`{{op}}` needs {words}",
             blame=number,
-            label=f"{types[number]} has {types[number].rank} {axes}",
+            label=f"{types[number]} has {counted(types[number].rank, 'axis')}",
         )
 
 
@@ -111,7 +111,7 @@ def axis_error(axis: int, rank: int, blame: int | str = "axis") -> OpError:
         "E0312",
         f"there is no axis {axis}",
         blame=blame,
-        label=f"the operand has {rank} {'axis' if rank == 1 else 'axes'}",
+        label=f"the operand has {counted(rank, 'axis')}",
         helps=(f"axes count from 0 to {rank - 1}, or from -1 back to -{rank}",),
     )
 

@@ -8,7 +8,16 @@ talks about, and the exit code of a command that ends with it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
+
+PLURALS: Final = {"axis": "axes", "index": "indices", "process": "processes", "entry": "entries"}
+"""Of nouns that take more than an s; `counted` knows no other."""
+
+
+def counted(count: object, noun: str, form: str = "") -> str:
+    """How many of a thing there are, as a message says it: `1 task`, `2 tasks`. `form` is that of the number."""
+    number = format(count, form)
+    return f"{number} {noun if number == '1' else PLURALS.get(noun, noun + 's')}"
 
 
 class Location(Protocol):

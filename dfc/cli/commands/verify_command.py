@@ -7,6 +7,7 @@ import click
 import dfc_runtime
 from dfc.cli.bundles import existing
 from dfc.cli.clusters import described
+from dfc_runtime.errors import counted
 
 
 @click.command("verify", short_help="Check that a bundle is whole.")
@@ -17,7 +18,7 @@ def command(bundles: tuple[str, ...]) -> int:
         manifest = dfc_runtime.verify(existing(path))
         entries = sum(entry.is_called for entry in manifest.entries)
         code = described(manifest.cluster) if manifest.cluster is not None else _isas(manifest.images)
-        click.echo(f"{path}: whole; {manifest.name}, {entries} entries, code for {code}")
+        click.echo(f"{path}: whole; {manifest.name}, {counted(entries, 'entry')}, code for {code}")
     return 0
 
 

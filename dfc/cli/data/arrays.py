@@ -15,6 +15,7 @@ import numpy as np
 from dfc.cli.array_files import Archive, read_array
 from dfc.cli.data.examples import Examples, unusable
 from dfc.cli.values import listed
+from dfc_runtime.errors import counted
 from dfc_runtime.records.example import Values
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _examples(arrays: Mapping[str, tuple[str, Array]]) -> Examples:
         counts[name] = len(array)
         if len(set(counts.values())) > 1:
             first = next(iter(counts))
-            raise unusable(path, f"{name!r} has {len(array)} rows, and {first!r} has {counts[first]}")
+            raise unusable(path, f"{name!r} has {counted(len(array), 'row')}, and {first!r} has {counts[first]}")
         columns[name] = _column(path, name, array)
     for row in range(max(counts.values(), default=0)):
         yield {name: _row(column[row]) for name, column in columns.items()}

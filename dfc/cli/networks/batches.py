@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls.memory import check_limit, memory_limit
-from dfc_runtime.errors import FileError
+from dfc_runtime.errors import FileError, counted
 from dfc_runtime.records.example import decode_example
 from dfc_runtime.records.reading import RecordFiles
 
@@ -66,7 +66,7 @@ def files_in(folder: str) -> list[Path]:
 
 def _check_memory(batch: int, image: int) -> None:
     size = batch * image * image * 3 * np.dtype(np.float32).itemsize
-    check_limit(f"a batch of {batch:,} images", size, memory_limit())
+    check_limit(f"a batch of {counted(batch, 'image', ',')}", size, memory_limit())
 
 
 def _batch(records: RecordFiles, numbers: NDArray[np.int64], image: int, classes: int) -> Batch:

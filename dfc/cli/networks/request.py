@@ -11,6 +11,7 @@ from dfc.cli.networks.jobs import Jobs
 from dfc.cli.networks.variables import deployment
 from dfc.cli.networks.zoo import NETWORKS, program_of
 from dfc.deferred.dataclasses import dataclass
+from dfc_runtime.errors import counted
 from dfc_runtime.formats.element_types import SIZES
 
 RATE = 1e-4
@@ -50,9 +51,9 @@ class Request:
     @property
     def title(self) -> str:
         source = "images that are made up" if self.data_dir is None else self.data_dir
-        ranks = "1 rank" if self.ranks == 1 else f"{self.ranks} ranks"
+        ranks = counted(self.ranks, "rank")
         narrow = f", channels divided by {self.narrow}" if self.narrow > 1 else ""
-        steps = f"{self.count} steps after {self.warm_up}"
+        steps = f"{counted(self.count, 'step')} after {self.warm_up}"
         sizes = f"{self.jobs.devices} x {self.batch} images of {self.image} x {self.image}"
         return f"{self.model}{narrow}, {self.mode} on {ranks}: {sizes}, {source}, {steps}"
 

@@ -21,6 +21,7 @@ from dfc.cli.ranks.process import follow, watched
 from dfc.cli.saving import Plan
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.errors import counted
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -68,7 +69,7 @@ def as_one_of(
 ) -> int:
     """One of the ranks."""
     if comm.size != request.ranks:
-        raise click.UsageError(f"these hosts are {request.ranks} ranks, and {comm.size} were started")
+        raise click.UsageError(f"these hosts are {counted(request.ranks, 'rank')}, and {comm.size} were started")
     if own not in (None, comm.rank):
         raise click.UsageError(f"--job_name and --task_index are rank {own}, and this is rank {comm.rank}")
     data = Path(bundle).read_bytes() if bundle is not None else _compiled_once(request, comm)

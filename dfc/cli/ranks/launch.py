@@ -17,7 +17,7 @@ from dfc.cli.running import Feeds, Schedule, batching_of
 from dfc.cli.saving import Plan
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.checkpoints import store
-from dfc_runtime.errors import DfcError, FeedError, RankError
+from dfc_runtime.errors import DfcError, FeedError, RankError, counted
 from dfc_runtime.formats.manifest import Entry
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, feed_
             remedies.append("fill it up with rows that count for nothing: --last pad")
         remedy = "\n  " + "\n  or ".join(remedies) if remedies else ""
         reason = fault.partition("\n")[0] if remedies else fault  # which sizes could be cut is no help here
-        text = f"{batching.total} rows in batches of {schedule.batch} make one of {size}: {reason}"
+        text = f"{counted(batching.total, 'row')} in batches of {schedule.batch} leave one of {size}: {reason}"
         raise FeedError(text + remedy, code="E0901", spans=[entry.location])
 
 

@@ -9,6 +9,7 @@ from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import replacing
 from dfc.distribute.deployment.model import Replicate
 from dfc.distribute.deployment.settings import Settings
+from dfc_runtime.errors import counted
 
 _MODES = {"bound": "stale", "backups": "backup"}
 _MISSING = {
@@ -33,10 +34,10 @@ def apart_mistakes(each: Replicate, tasks: int, settings: Settings) -> Iterator[
 
 def _backup_mistakes(each: Replicate, tasks: int) -> Iterator[Diagnostic]:
     if each.backups >= tasks:
-        title = f"`{each.job}` has {tasks} tasks, and {each.backups} of them are not waited for: none is left"
+        title = f"`{each.job}` has {counted(tasks, 'task')}, and steps wait for all but {each.backups}: for none"
         yield error("E0181", title, each.setting_span("backups"))
     elif each.blocks % tasks:
-        title = f"`{each.job}` has {tasks} tasks, which do not share {each.blocks} blocks evenly"
+        title = f"`{each.job}` has {counted(tasks, 'task')}, which do not share {counted(each.blocks, 'block')} evenly"
         near = each.blocks // tasks * tasks
         helps = [replacing(f"write `blocks = {near}`", each.setting_span("blocks"), f"blocks = {near}")]
         yield error("E0181", title, each.setting_span("blocks"), helps=helps)

@@ -30,6 +30,7 @@ from dfc.distribute.deployment.model import (
 )
 from dfc.distribute.deployment.settings import Settings, duration
 from dfc.distribute.deployment.statements import Edition, Statement, Word
+from dfc_runtime.errors import counted
 
 MOST_TASKS = 1 << 20
 MODES = ("sync", "staged", "independent", "async", "stale", "backup")
@@ -152,7 +153,7 @@ class _Making:
         options = settings.finish()
         self._check_mode(statement, settings, mode, split)
         if mode in (*IN_STEP, *APART) and blocks < tasks:
-            title = f"`{job.text}` has {tasks} tasks, and `{entry.text}` is cut into {blocks} blocks only"
+            title = f"`{job.text}` has {tasks} tasks, and `{entry.text}` is cut into {counted(blocks, 'block')} only"
             span, words = settings.span("blocks"), "or a multiple of it: each task takes one block at least"
             helps = [replacing(f"write `blocks = {tasks}`, {words}", span, f"blocks = {tasks}")]
             self.problems.append(error("E0181", title, span, helps=helps))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.distribute.deployment.model import Deployment, Shard
 from dfc.ir.graph import Graph, Resource, ResourceKind
+from dfc_runtime.errors import counted
 
 
 def check_shards(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
@@ -43,6 +44,7 @@ def _check(shard: Shard, resource: Resource, deployment: Deployment) -> Iterator
     tasks = deployment.jobs[shard.job].tasks
     size = shape[shard.axis].constant
     if size is not None and size < tasks:
-        title = f"axis {shard.axis} of `{shard.name}` has {size} elements, too few for {tasks} tasks"
+        length = counted(size, "element")
+        title = f"axis {shard.axis} of `{shard.name}` has {length}, too few for {tasks} tasks"
         job = [(deployment.jobs[shard.job].span, f"{tasks} tasks")]
         yield error("E0807", title, shard.span, secondary=[*declared, *job])

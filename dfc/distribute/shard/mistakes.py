@@ -8,6 +8,7 @@ from dfc.distribute.shard.model import Sharded
 from dfc.ir.graph import Node, Value
 from dfc.ops.attributes import AssignAttributes
 from dfc.ops.rules.lookup import rules_of
+from dfc_runtime.errors import counted
 
 WHOLE = "E0832"
 ELSEWHERE = "its rows lie elsewhere than those it meets"
@@ -23,7 +24,7 @@ def whole(value: Value, state: str, sharded: Sharded, node: Node | None, reason:
         title,
         span,
         reason,
-        secondary=[(statement.span, f"its rows lie in {sharded.division.tasks} tasks")],
+        secondary=[(statement.span, f"its rows lie in {counted(sharded.division.tasks, 'task')}")],
         helps=_helps(state, sharded, node, reason),
     )
 

@@ -21,6 +21,7 @@ from dfc.elaborate.types.fitting import fit_tensor
 from dfc.ir.graph import Value
 from dfc.ops.attributes import CustomAttributes
 from dfc.syntax.tree import tree
+from dfc_runtime.errors import counted
 
 
 def with_gradient(
@@ -86,7 +87,7 @@ def _stated_gradients(
     if len(gradient.names) != len(items):
         raise mistake(
             "E0505",
-            f"`{item.name.text}` has {len(items)} results, and its `gradient` names {len(gradient.names)}",
+            f"`{item.name.text}` has {counted(len(items), 'result')}, and its `gradient` names {len(gradient.names)}",
             gradient.names[0].span,
             "one name for each result",
         )
@@ -138,7 +139,7 @@ def _misfit(name: str, expected: str, got: str, span: Span) -> Mistake:
 
 
 def _wrong_number(item: tree.FunctionItem, gradient: tree.Gradient, got: int, names: Sequence[str]) -> Mistake:
-    values = "1 value" if got == 1 else f"{got} values"
+    values = counted(got, "value")
     expected = ", ".join(f"`{name}`" for name in names)
     return mistake(
         "E0505",

@@ -43,6 +43,7 @@ from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import CastAttributes
 from dfc.syntax.tree import tree
+from dfc_runtime.errors import counted
 
 MOST_LEAVES = 500_000
 Many = TypeVar("Many", TupleValue, ListValue)
@@ -266,5 +267,5 @@ def _pick(context: Context, node: tree.Index, items: tuple[Entity, ...]) -> Enti
     if size.constant is None:
         raise mistake("E0309", "the index of a list must be a constant", item.span)
     if not 0 <= size.constant < len(items):
-        raise mistake("E0317", f"the list has {len(items)} elements, so there is no [{size}]", item.span)
+        raise mistake("E0317", f"the list has {counted(len(items), 'element')}, so there is no [{size}]", item.span)
     return items[size.constant]

@@ -29,6 +29,7 @@ from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, SliceAttributes, TypeAttributes
 from dfc.syntax.tree import tree
+from dfc_runtime.errors import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +130,15 @@ def _without_ellipsis(type_: TensorType, node: tree.Index) -> list[tree.IndexIte
     if len(dots) > 1:
         raise mistake("E0316", "only one `..` can stand in a pair of brackets", items[dots[1]].span)
     if used > type_.rank:
-        axes = "axis" if type_.rank == 1 else "axes"
         if type_.rank == 0:
             raise mistake(
                 "E0313", "a single number cannot be indexed", node.span, f"`{node.operand.span.text}` is {type_}"
             )
         raise mistake(
-            "E0313", f"{used} indices for {type_.rank} {axes}", node.span, f"`{node.operand.span.text}` is {type_}"
+            "E0313",
+            f"{counted(used, 'index')} for {counted(type_.rank, 'axis')}",
+            node.span,
+            f"`{node.operand.span.text}` is {type_}",
         )
     rest: list[tree.IndexItem] = [tree.Slice(None, None, None, span=node.span)] * (type_.rank - used)
     if dots:

@@ -67,6 +67,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.effects.mutexes import MutexAttributes
 from dfc.ops.effects.queues import SIZE, QueueAttributes, TakeAttributes
 from dfc.ops.record import ConstArgument, HostCall, OpRecord, Parameter
+from dfc_runtime.errors import counted
 
 _ELEMENT = re.compile(r"(\w+)_?: (\w+)")
 DECIDING = {
@@ -107,7 +108,7 @@ def call_record(context: Context, record: OpRecord, arguments: Sequence[Argument
     node = results[0].node
     for low, high in record.demands([v.tensor for v in operands], node.attributes) if node is not None else ():
         if require(context, high, ">=", low, f"`{name}` needs that many", span) is False:
-            raise mistake("E0314", f"`{name}` would need {low} elements of {high}", span)
+            raise mistake("E0314", f"`{name}` would need {counted(low, 'element')} of {high}", span)
     return _as_entity(list(results))
 
 

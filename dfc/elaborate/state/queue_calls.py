@@ -40,6 +40,7 @@ from dfc.ir.types import TensorType, TokenType
 from dfc.ops import registry
 from dfc.ops.attributes import AxisAttributes
 from dfc.ops.effects.queues import CLOSE, PUT, SIZE, TAKE, TAKE_UP_TO, QueueAttributes, TakeAttributes
+from dfc_runtime.errors import counted
 
 
 def call_queue_method(context: Context, method: QueueMethod, arguments: Sequence[Argument], span: Span) -> Entity:
@@ -146,7 +147,7 @@ def _count(context: Context, queue: QueueValue, argument: Argument) -> Dim:
     if count.constant is not None and count.constant < 0:
         raise mistake("E0315", "the number of elements to take is not negative", argument.span)
     name, form = queue.variable.short_name, queue.form
-    reason = f"`{name}` can give {form.most_at_once} elements at once"
+    reason = f"`{name}` can give {counted(form.most_at_once, 'element')} at once"
     if require(context, dim(form.most_at_once), ">=", count, reason, argument.span) is False:
         room, helps = f"it has room for {form.capacity}", ()
         if form.bounds:
@@ -157,7 +158,7 @@ def _count(context: Context, queue: QueueValue, argument: Argument) -> Dim:
         elif form.is_reordered:
             room += f", and takes only while {form.window} are ready"
         secondary = [(queue.variable.span, room)]
-        title = f"`{name}` never has {count} elements to take at once"
+        title = f"`{name}` never has {counted(count, 'element')} to take at once"
         raise mistake("E0702", title, argument.span, "this would wait for ever", secondary=secondary, helps=helps)
     return count
 

@@ -38,6 +38,7 @@ from dfc.ir.queues import QueueForm, queue_bytes, queue_type
 from dfc.ir.types import TensorType
 from dfc.ops.creation.philox import initial_state
 from dfc.syntax.tree import tree
+from dfc_runtime.errors import counted
 
 MOST_ELEMENTS = 2**31
 """More elements than this have no room for their order in the draws, which have 53 bits."""
@@ -218,7 +219,7 @@ def _form(
     if constructor.window in arguments:
         window = _count(context, arguments[constructor.window], constructor.window)
         if window > capacity:
-            title = f"a queue with room for {capacity} elements is never {constructor.window} with {window}"
+            title = f"a queue with room for {counted(capacity, 'element')} is never {constructor.window} with {window}"
             label = f"more than the {constructor.capacity}, {capacity}"
             raise mistake("E0315", title, arguments[constructor.window].span, label)
     names, types = fields.names, fields.types

@@ -33,6 +33,7 @@ from dfc.ir.types import TensorType, TokenType
 from dfc.ops.attributes import AssignAttributes, OperandSelector, RangeSelector
 from dfc.ops.broadcasting import stretches_to
 from dfc.syntax.tree import tree
+from dfc_runtime.errors import counted
 
 
 def run_update(context: Context, statement: tree.Update) -> None:
@@ -137,9 +138,8 @@ def _update_tuple(
     if isinstance(entity, Constant | Opaque | Untyped):
         entity = TupleValue((entity,) * len(variables.items))
     if not isinstance(entity, TupleValue) or len(entity.items) != len(variables.items):
-        raise mistake(
-            "E0316", f"`{target.span.text}` has {len(variables.items)} fields", statement.value.span, describe(entity)
-        )
+        fields = counted(len(variables.items), "field")
+        raise mistake("E0316", f"`{target.span.text}` has {fields}", statement.value.span, describe(entity))
     for part, item in zip(variables.items, entity.items, strict=True):
         if isinstance(part, TupleValue):
             _update_tuple(context, statement, target, part, item)

@@ -44,6 +44,7 @@ from dfc.ir.regions import for_node, for_view, while_node, while_view
 from dfc.ops.attributes import AxisAttributes
 from dfc.ops.control.iterations import size_of, trip_count
 from dfc.syntax.tree import tree
+from dfc_runtime.errors import counted
 
 
 @dataclass(slots=True)
@@ -353,7 +354,8 @@ def _over(context: Context, binding: tree.Binding, counting: Counting | None) ->
     elif counting.trips is None:
         raise unsupported("a range known only at run time beside a tensor is", span)
     elif not same_shape(context, (counting.trips,), (size,)):
-        raise mistake("E0305", f"this has {size} elements, and the loop runs {counting.trips} times", span)
+        elements, times = counted(size, "element"), counted(counting.trips, "time")
+        raise mistake("E0305", f"this has {elements}, and the loop runs {times}", span)
     base = counting.first
 
     def element(inner: Context, index: Value) -> Entity:

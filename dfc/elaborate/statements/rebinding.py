@@ -30,6 +30,7 @@ from dfc.elaborate.types.fitting import fit
 from dfc.elaborate.types.promises import can_be_promised
 from dfc.ir.types import TensorType
 from dfc.syntax.tree import tree
+from dfc_runtime.errors import counted
 
 
 def run_rebind(context: Context, statement: tree.Rebind) -> None:
@@ -285,6 +286,6 @@ def split(entity: Entity, count: int, span: Span) -> Sequence[Entity]:
         case Unknown():
             raise Abandoned
         case TupleValue(items) | ListValue(items):
-            raise mistake("E0316", f"{count} names for {len(items)} values", span)
+            raise mistake("E0316", f"{counted(count, 'name')} for {counted(len(items), 'value')}", span)
         case _:
-            raise mistake("E0316", f"{count} names for one value", span, describe(entity))
+            raise mistake("E0316", f"{counted(count, 'name')} for one value", span, describe(entity))

@@ -38,6 +38,7 @@ from dfc.elaborate.types.types import expected_of, resolve_type
 from dfc.ir.dtypes import ALL
 from dfc.ops.attributes import AssertAttributes
 from dfc.syntax.tree import tree
+from dfc_runtime.errors import counted
 
 
 def run_suite(context: Context, suite: tree.Suite) -> None:
@@ -241,18 +242,20 @@ def _parts(entity: Entity, count: int, statement: tree.Let) -> tuple[Entity, ...
         case TupleValue(items) | ListValue(items):
             if len(items) == count:
                 return items
-            few = "value" if len(items) == 1 else "values"
+            values = counted(len(items), "value")
             raise mistake(
                 "E0316",
-                f"{count} names for {len(items)} {few}",
+                f"{counted(count, 'name')} for {values}",
                 statement.binders[0].span.to(statement.binders[-1].span),
-                secondary=[(span, f"{len(items)} {few}")],
+                secondary=[(span, values)],
             )
         case Unknown():
             raise Abandoned
         case _:
             names = statement.binders[0].span.to(statement.binders[-1].span)
-            raise mistake("E0316", f"{count} names for one value", names, secondary=[(span, describe(entity))])
+            raise mistake(
+                "E0316", f"{counted(count, 'name')} for one value", names, secondary=[(span, describe(entity))]
+            )
 
 
 def _refuse_shadowing(context: Context, name: tree.Identifier) -> None:

@@ -21,6 +21,7 @@ from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.dtypes import DType, DTypeVariable, in_class
 from dfc.ir.types import TensorType
 from dfc.syntax.tree import tree
+from dfc_runtime.errors import counted
 
 PACK_RANK = 2
 Element = DType | DTypeVariable
@@ -125,7 +126,7 @@ class Matching:
         generics = self.signature.generics
         if len(explicit) > len(generics) or any(isinstance(g, tree.GenericPack) for g in generics[: len(explicit)]):
             listed = ", ".join(g.span.text for g in generics)
-            title = f"`{name}` is generic over {len(generics)} names, not {len(explicit)}"
+            title = f"`{name}` is generic over {counted(len(generics), 'name')}, not {len(explicit)}"
             raise mistake("E0316", title, span, notes=(f"it is declared as `{name}[{listed}]`",) if listed else ())
         for generic, value in zip(generics, explicit, strict=False):
             key = generic.name.text

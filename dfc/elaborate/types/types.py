@@ -44,6 +44,7 @@ from dfc.ir.dims import Dim, dim
 from dfc.ir.dtypes import ALL, CLASSES, DTypeVariable
 from dfc.ir.types import TensorType
 from dfc.syntax.tree import tree
+from dfc_runtime.errors import counted
 
 SPECIAL_TYPES = ("int", "float", "str", "string", "rng", "mutex", "vars", "tensors", "quant")
 CONST_KINDS = ("int", "float", "bool", "str")
@@ -189,7 +190,7 @@ def _expanded(context: Context, alias: AliasValue, written: tree.TensorType) -> 
     if len(written.dimensions) != len(item.generics):
         raise mistake(
             "E0316",
-            f"`{item.name.text}` needs {len(item.generics)} dimensions, not {len(written.dimensions)}",
+            f"`{item.name.text}` needs {counted(len(item.generics), 'dimension')}, not {len(written.dimensions)}",
             written.span,
             secondary=[(item.name.span, "declared here")],
         )

@@ -22,6 +22,7 @@ from dfc.ir.types import TensorType
 from dfc.ops.effects.host_ops import HostOps
 from dfc.ops.effects.rules import CLOCK, FOR_PEOPLE
 from dfc.ops.record import Array, OpError, Parameter, Sizes
+from dfc_runtime.errors import counted
 from dfc_runtime.observe.printing import placeholders
 
 NO_GRADIENT = "what is told to the host has no gradient"
@@ -69,13 +70,9 @@ def _infer_print(types: Sequence[TensorType], attributes: Attributes) -> Sequenc
     except ValueError as problem:
         raise OpError("E0315", str(problem), blame="format") from None
     if count != len(types):
-        expected, actual = _counted(count, "value"), _counted(len(types), "value")
+        expected, actual = counted(count or "no", "value"), counted(len(types) or "no", "value")
         raise OpError("E0204", f"the format has room for {expected}, but {actual} follow it", blame="format")
     return ()
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
 
 
 def _infer_clock(_types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:

@@ -36,7 +36,7 @@ from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.record import Array, Effect, Evaluate, OpError, OpRecord, Parameter, Sample, Sizes, Structural
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import DEFAULTS
-from dfc_runtime.errors import RunError, UnsupportedError
+from dfc_runtime.errors import RunError, UnsupportedError, counted
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -89,7 +89,8 @@ def _infer_assign(types: Sequence[TensorType], attributes: Attributes) -> Sequen
     if how.mode != ":=":
         require_class(types, "float" if how.mode == "/=" else "number", only=(0,))
     if how.index and len(how.index) != variable.rank:
-        raise OpError("E0313", f"{len(how.index)} indices for {variable.rank} axes", label=str(variable))
+        indices, axes = counted(len(how.index), "index"), counted(variable.rank, "axis")
+        raise OpError("E0313", f"{indices} for {axes}", label=str(variable))
     require_class(types, "int", only=range(1, len(types) - 1))
     region = region_shape(variable, how.index, types[1:-1])
     if not stretches_to(value.shape, region):
@@ -140,7 +141,8 @@ def _along(selector: RangeSelector | OperandSelector, extent: int, operands: Seq
     last = start + (count - 1) * selector.step
     if count < 0 or (count and not (0 <= start < extent and 0 <= last < extent)):
         raise RunError(
-            f"a slice of {count} elements from {start} leaves an axis of size {extent}", code=INDEX_OUT_OF_RANGE
+            f"a slice of {count} elements from {start} leaves an axis of size {extent}",
+            code=INDEX_OUT_OF_RANGE,
         )
     return start + selector.step * np.arange(count)
 

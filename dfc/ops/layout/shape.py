@@ -28,6 +28,7 @@ from dfc.ops.layout.rules import BROADCAST, CONCAT, RESHAPE, REVERSE, TRANSPOSE
 from dfc.ops.numeric import concrete
 from dfc.ops.record import Arguments, ConstArgument, OpError, OpRecord, Parameter, Sample, Structural
 from dfc.ops.registry import register
+from dfc_runtime.errors import counted
 
 Cotangents = Sequence[Value | None]
 
@@ -51,7 +52,7 @@ def _infer_reshape(types: Sequence[TensorType], attributes: Attributes) -> Seque
             "E0306",
             "reshape cannot change the number of elements",
             blame="shape",
-            label=f"asks for {elements_text(new)} elements",
+            label=f"asks for {counted(elements_text(new), 'element')}",
             helps=_last_axis_help(old, new),
             operand_labels={0: f"{types[0]} has {elements_text(old)}"},
         )

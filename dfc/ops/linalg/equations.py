@@ -9,6 +9,7 @@ from dfc.ir.dims import Dim
 from dfc.ir.types import TensorType
 from dfc.ops.broadcasting import same_dim
 from dfc.ops.record import OpError
+from dfc_runtime.errors import counted
 
 RULE = "rule"
 
@@ -55,8 +56,8 @@ def sizes_of(equation: Equation, types: Sequence[TensorType]) -> dict[str, Dim]:
     extents: dict[str, tuple[Dim, int]] = {}
     for number, (labels, type_) in enumerate(zip(equation.inputs, types, strict=True)):
         if len(labels) != type_.rank:
-            label = f"{type_} has {type_.rank} {'axis' if type_.rank == 1 else 'axes'}"
-            title = f"the rule names {len(labels)} {'axis' if len(labels) == 1 else 'axes'}: `{labels}`"
+            label = f"{type_} has {counted(type_.rank, 'axis')}"
+            title = f"the rule names {counted(len(labels), 'axis')}: `{labels}`"
             raise OpError("E0313", title, blame=number, label=label)
         for label, size in zip(labels, type_.shape, strict=True):
             known, first = extents.setdefault(label, (size, number))

@@ -41,6 +41,7 @@ from dfc.ops.record import (
 )
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import MOVES_ELEMENTS, OpRules
+from dfc_runtime.errors import counted
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -59,7 +60,7 @@ def _infer(bound: str) -> InferTypes:
         it, x = pool(attributes), types[0]
         if x.rank < 3 or len(it.sizes) != x.rank - 2:
             words = "`{op}` needs the axes batch, one or more places, channels"
-            raise OpError("E0313", words, blame=0, label=f"{x} has {x.rank} axes")
+            raise OpError("E0313", words, blame=0, label=f"{x} has {counted(x.rank, 'axis')}")
         for number in (*it.sizes, *it.strides):
             if number < 1:
                 raise OpError("E0314", "sizes and strides are at least 1", blame="size", label=str(number))

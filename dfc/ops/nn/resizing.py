@@ -26,6 +26,7 @@ from dfc.ops.gradients import add, count_up, div, mul, sub, widened
 from dfc.ops.numeric import Numeric, concrete, narrow, widen
 from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
+from dfc_runtime.errors import counted
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -44,7 +45,7 @@ def _infer(types: Sequence[TensorType], attributes: Attributes) -> Sequence[Tens
     it, x = _it(attributes), types[0]
     if x.rank < 3 or len(it.sizes) != x.rank - 2:
         words = "`{op}` needs the axes batch, one or more places, channels, and a size for each place"
-        raise OpError("E0313", words, blame=0, label=f"{x} has {x.rank} axes")
+        raise OpError("E0313", words, blame=0, label=f"{x} has {counted(x.rank, 'axis')}")
     if it.method not in METHODS:
         raise OpError(
             "E0315",

@@ -26,6 +26,7 @@ from dfc.ops.numeric import Numeric, concrete
 from dfc.ops.pieces import element, surrounded, zeros
 from dfc.ops.record import Arguments, Array, ConstArgument, OpError, OpRecord, Parameter, Sample, Sizes, Structural
 from dfc.ops.registry import register
+from dfc_runtime.errors import counted
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -70,7 +71,7 @@ def _require_inside(x: TensorType, axis: int, count: Dim, size: int, step: int, 
     require_size(count, "size", "the number of windows")
     last = x.shape[axis] - (count - 1) * step - reach(size, dilation)
     if count.constant != 0 and last.constant is not None and last.constant < 0:
-        title = f"{count} windows of {reach(size, dilation)} elements do not fit into axis {axis}"
+        title = f"{counted(count, 'window')} of {counted(reach(size, dilation), 'element')} cannot fit into axis {axis}"
         raise OpError("E0314", title, blame="size", label=f"of {x}")
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.calls.image_requests import decode_image
-from dfc_runtime.errors import EndOfData, FeedError, FileError, LimitError, RecordError
+from dfc_runtime.errors import EndOfData, FeedError, FileError, LimitError, RecordError, counted
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import DECODE_IMAGE, DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT, HostSite, Manifest
 from dfc_runtime.names import did_you_mean
@@ -264,7 +264,7 @@ class _Reader:
     def _too_long(self, files: IndexedFiles, number: int, size: int) -> LimitError:
         where = files.described(number)[0]
         at, size, room = files.offset(number), size - files.fixed, self._longest - files.fixed
-        text = f"{where}, at byte {at}, has {size} bytes, and {shown(self.name)} has room for {room}"
+        text = f"{where}, at byte {at}, has {counted(size, 'byte')}, and {shown(self.name)} has room for {room}"
         helps = f"declare it with {self._format.function}(.., longest = {size})"
         return LimitError(f"{text}\n  {helps}", code="E0905", spans=[self._site.location])
 
@@ -310,7 +310,7 @@ def _parse(reader: _Reader, request: HostRequest) -> None:
             continue
         values = np.asarray(example.values_of(record, layout))
         if values.size != output.size:
-            raise _uneven(reader, number, f"{values.size} numbers", name, str(output.size))
+            raise _uneven(reader, number, counted(values.size, "number"), name, str(output.size))
         output[...] = values.reshape(output.shape)
 
 
@@ -365,6 +365,6 @@ def _decode(reader: _Reader, request: HostRequest) -> None:
     begin, size, number = (int(each) for each in location)
     if x.nbytes != size:
         where, file, record = reader.described(number)
-        text = f"a string of {size} bytes in {where} is no whole number of {x.dtype.itemsize} bytes each"
+        text = f"a string of {counted(size, 'byte')} in {where} is no whole number of {x.dtype.itemsize} bytes each"
         raise RecordError(text, code="E0915", file=file, record=record)
     x.reshape(-1).view(np.uint8)[:] = data[begin : begin + size]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.checkpoints.parts import Assembly, Part, Saved, TaskFile, Types
 from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.errors import FileError
+from dfc_runtime.errors import FileError, counted
 from dfc_runtime.formats import fields, strict_json, tensors
 from dfc_runtime.formats.element_types import STORED_AS, stored_shape
 from dfc_runtime.formats.source import FileSource, Source
@@ -176,7 +176,7 @@ def _described(folder: Path) -> tuple[About, Files, Types]:
     files, state = record.table("files", _file), record.table("state", _type)
     record.done()
     if tasks != len(files):
-        raise ValueError(f"{tasks} tasks wrote it, but there are {len(files)} files")
+        raise ValueError(f"{counted(tasks, 'task')} wrote it, but there are {counted(len(files), 'file')}")
     return about, files, state
 
 
@@ -247,7 +247,7 @@ def _read_task(path: Path, stated: TaskFile, types: Types) -> dict[str, Saved]:
     source = FileSource(path)
     try:
         if source.size != stated.size:
-            raise ValueError(f"{path.name} has {source.size} bytes instead of {stated.size}")
+            raise ValueError(f"{path.name} has {counted(source.size, 'byte')} instead of {stated.size}")
         return _tensors(source, stated.sha256, types)
     finally:
         source.close()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.errors import RankCountError
+from dfc_runtime.errors import RankCountError, counted
 from dfc_runtime.formats.cluster import Cluster, ClusterEntry, ClusterRole, site
 
 
@@ -53,7 +53,7 @@ class Topology:
         for role in cluster.roles:
             if any(task >= self.tasks[role.job] for task in role.tasks):
                 text = f"something in it is placed on task {max(role.tasks)} of `{role.job}`"
-                raise RankCountError(f"{text}, which has {self.tasks[role.job]} tasks here", code="E0912")
+                raise RankCountError(f"{text}, which has {counted(self.tasks[role.job], 'task')} here", code="E0912")
         jobs = tuple(replace(job, tasks=self.tasks[job.name]) for job in cluster.jobs)
         return Topology(replace(cluster, jobs=jobs))
 
@@ -106,14 +106,14 @@ def _counts(cluster: Cluster, stated: Mapping[str, int]) -> dict[str, int]:
         if isinstance(count, bool) or count < 1:
             raise RankCountError(f"the job `{name}` needs at least one task", code="E0912")
         if count != job.tasks and not job.elastic:
-            text = f"the job `{name}` has {job.tasks} tasks: something is placed on one of them or divided"
+            text = f"the job `{name}` has {counted(job.tasks, 'task')}: something is placed on a task of it or divided"
             raise RankCountError(f"{text}\n  {_compiled_with(name, count)}", code="E0912")
         if count > job.tasks and _role(cluster, name, count - 1) is None:
-            text = f"the job `{name}` has {job.tasks} tasks as compiled, and there is no program for more"
+            text = f"the job `{name}` has {counted(job.tasks, 'task')} as compiled, and there is no program for more"
             raise RankCountError(f"{text}\n  {_compiled_with(name, count)}", code="E0912")
         most = min((each.blocks for each in cluster.entries if each.replicated_over == name and each.blocks), default=0)
         if most and count > most:
-            text = f"the job `{name}` can have at most {most} tasks: its work is cut into {most} blocks"
+            text = f"the job `{name}` can have at most {counted(most, 'task')}: its work is cut into as many blocks"
             remedy = f"say --job {name}={most}, or compile it with `blocks = {count}` in the deployment file"
             raise RankCountError(f"{text}\n  {remedy}", code="E0912")
         counts[name] = count

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.errors import counted
 from dfc_runtime.formats import fields, strict_json
 from dfc_runtime.formats.element_types import STORED_SIZES
 from dfc_runtime.formats.source import Source
@@ -66,10 +67,10 @@ def read_header(source: Source) -> Header:
 
 def _header_length(source: Source) -> int:
     if source.size < PREFIX + 2:
-        raise ValueError(f"a file of {source.size} bytes is too short")
+        raise ValueError(f"a file of {counted(source.size, 'byte')} is too short")
     (length,) = struct.unpack("<Q", source.read(0, PREFIX))
     if length > source.size - PREFIX:
-        raise ValueError(f"the header claims {length} bytes, the file has {source.size}")
+        raise ValueError(f"the header claims {counted(length, 'byte')}, the file has {source.size}")
     if length > MAXIMUM_HEADER:
         raise ValueError(f"the header of {length} bytes is longer than {MAXIMUM_HEADER}")
     return length
@@ -89,7 +90,7 @@ def _entry(name: str, value: object, start: int) -> TensorEntry:
         raise ValueError(f"{record.where} has {len(shape)} axes")
     size = offsets[1] - offsets[0]
     if math.prod(shape) * STORED_SIZES[dtype] != size:
-        raise ValueError(f"{record.where} has {size} bytes, which its shape contradicts")
+        raise ValueError(f"{record.where} has {counted(size, 'byte')}, which its shape contradicts")
     return TensorEntry(name, dtype, shape, start + offsets[0], size)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dfc_runtime.calls import formulas
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.errors import counted
 from dfc_runtime.formats.fields import Record, integer, items, text
 from dfc_runtime.formats.manifest import Manifest
 
@@ -52,7 +53,7 @@ class KernelInfo:
     def geometry(self) -> str:
         """The launch in words."""
         blocks = self.points if self.per_block == 1 else f"({self.points}) / {self.per_block}"
-        return f"{self.threads} threads x {blocks} blocks, at most {self.most}"
+        return f"{counted(self.threads, 'thread')} x {counted(blocks, 'block')}, at most {self.most}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from dfc_runtime.dataclasses import dataclass
-from dfc_runtime.errors import RecordError
+from dfc_runtime.errors import RecordError, counted
 from dfc_runtime.records import wire
 from dfc_runtime.records.wire import FOUR, LENGTH, VARINT, WireError
 
@@ -125,7 +125,7 @@ def _list(data: bytes, begin: int, end: int, of: int) -> list[Span]:
         if number != 1 or kind not in (LENGTH, single):
             continue
         if of == _FLOAT and (last - first) % 4:
-            raise WireError(first, f"{last - first} bytes are no whole number of floats")
+            raise WireError(first, f"{counted(last - first, 'byte')} cannot be a whole number of floats")
         span = Span(first, last, is_packed=of != _BYTES and kind == LENGTH)
         if of == _INT64 and span.is_packed:
             _whole(data, span)

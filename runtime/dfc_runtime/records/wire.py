@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from dfc_runtime.errors import counted
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -87,7 +89,7 @@ def _value(data: bytes, start: int, at: int, end: int, kind: int) -> tuple[int, 
     else:
         raise WireError(start, f"a field of the unknown kind {kind}")
     if size > end - at:
-        raise WireError(start, f"a field claims {size} bytes, and {end - at} are left")
+        raise WireError(start, f"a field claims {counted(size, 'byte')}, with {end - at} left")
     return at, at + size
 
 

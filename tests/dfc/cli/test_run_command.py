@@ -107,7 +107,7 @@ def test_the_schedule_decides_the_number_of_steps(words: list[object], steps: in
 def test_no_batch_at_all_is_an_error(folder: Path, dfc: Command) -> None:
     ended = dfc("run", "line.bundle", "train", *FEEDS, "--batch", 100, "--last", "drop")
     assert ended.code == 2
-    assert "10 rows make no whole batch of 100, and --last drop leaves out shorter ones" in ended.message
+    assert "there is no whole batch of 100 in 10 rows, and --last drop leaves out shorter ones" in ended.message
     assert "give a smaller --batch: 10 or less" in ended.message
     for last in ("drop", "pad"):
         ended = dfc("run", "line.bundle", "train", *FEEDS, "--last", last)

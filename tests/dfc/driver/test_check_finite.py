@@ -67,7 +67,7 @@ def test_a_value_inside_a_fused_loop_is_named_with_line_element_and_ranges(check
     text = message(checked.fused, x=x)
     assert "`fused/logs`[1, 2] is nan at <text>:9:14" in text
     assert "9 | let logs = log(scaled)" in text
-    assert "1 of 12 elements are not finite" in text
+    assert "1 of 12 elements is not finite" in text
     assert "input `fused/scaled`: f32[3, 4], from -1 to 2" in text
 
 

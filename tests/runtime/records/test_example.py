@@ -144,7 +144,7 @@ def test_unknown_fields_are_passed_over() -> None:
     ("data", "offset", "reason"),
     [
         (b"\x0a", 1, "ends within a number"),
-        (b"\x0a\x05abc", 0, "claims 5 bytes, and 3 are left"),
+        (b"\x0a\x05abc", 0, "claims 5 bytes, with 3 left"),
         (b"\x0a" + b"\xff" * 9 + b"\x01", 0, "claims 18446744073709551615 bytes"),
         (b"\x0a" + b"\xff" * 10, 1, "more than 10 bytes"),
         (b"\x08" + b"\xff" * 9 + b"\x02", 1, "more than 64 bits"),
@@ -155,7 +155,7 @@ def test_unknown_fields_are_passed_over() -> None:
         (b"\x13", 1, "ends within a group"),
         (b"\x13" * 101, 100, "more than 100 groups"),
         (to_field(1, to_field(1, to_field(1, b"\xff"))), 6, "not UTF-8"),
-        (feature(to_field(2, to_field(1, b"abc"))), 13, "no whole number of floats"),
+        (feature(to_field(2, to_field(1, b"abc"))), 13, "cannot be a whole number of floats"),
         (feature(to_field(3, to_field(1, b"\x80"))), 14, "ends within a number"),
         (feature(to_field(3, to_field(1, b"\x01" + b"\xff" * 9 + b"\x02"))), 14, "more than 64 bits"),
     ],
