@@ -85,8 +85,10 @@ def _product_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) ->
     return more(times(*degrees), sizes.power(node.operands[0].tensor.shape[-1]))
 
 
-MATMUL = replace(DEFAULTS, sharding=_matmul, degree=_product_degree, cost=product, filling=ADDED)
-PRODUCT = OpRules(cost=product)
+MATMUL = replace(
+    DEFAULTS, sharding=_matmul, degree=_product_degree, cost=product, filling=ADDED, saved_for_backward=True
+)
+PRODUCT = OpRules(cost=product, saved_for_backward=True)
 """For what `expand` makes a matrix product of."""
 
 

@@ -64,7 +64,7 @@ def register_stacked(record: OpRecord, *, rewrites_stacks: bool = False) -> OpRe
             gradient=None if record.gradient is None else gradient,
             samples=lambda: _samples(record),
             demands=demands,
-            rules=replace(record.rules, cost=factorisation),
+            rules=replace(record.rules, cost=factorisation, saved_for_backward=True),
         )
     )
 

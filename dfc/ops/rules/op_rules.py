@@ -53,6 +53,8 @@ class OpRules:
     `chooses`: whether what it does not choose of its operands does no harm.
     `weight`: a rough count of machine operations for an element; fusion repeats light work rather than store it.
     `may_fail`: whether the run ends for some operands, so that it does not happen earlier or more often than written.
+    `saved_for_backward`: whether it costs so much more than its result takes room that a loop keeps the results of its
+    iterations for the backward pass, which computes all else again.
     """
 
     sharding: ShardingRule | None = None
@@ -75,6 +77,7 @@ class OpRules:
     chooses: bool = False
     weight: int = 1
     may_fail: bool = False
+    saved_for_backward: bool = False
 
 
 DEFAULTS = OpRules(

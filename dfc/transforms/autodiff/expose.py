@@ -22,9 +22,9 @@ from dfc.ir.measured import depends_on, own_symbols
 from dfc.ir.names import name_nodes
 from dfc.ir.regions import IfView, flows, for_view, old_results, remade, view, with_more_results, with_outputs
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
-from dfc.ops import registry
 from dfc.ops.builder import Builder
 from dfc.ops.effects.effects import is_pure
+from dfc.ops.rules.lookup import rules_of
 
 NAME = "expose"
 
@@ -88,7 +88,7 @@ def with_stacks(node: Node) -> Node:
     if attributes.trips is None:
         return node
     emitted = set(parts.after.emitted)
-    products = [v for inner in region.nodes if _is_product(inner) and not attributes.recompute for v in inner.results]
+    products = [v for inner in region.nodes if _is_saved(inner) and not attributes.recompute for v in inner.results]
     inside = own_symbols(region)
     products = [v for v in products if not depends_on(v, inside)]
     stacked = [*parts.inside.values, *_effect_values(region), *products]
@@ -98,8 +98,8 @@ def with_stacks(node: Node) -> Node:
     return remade(node, node.operands, [with_outputs(region, extra)])
 
 
-def _is_product(node: Node) -> bool:
-    return not node.regions and registry.record(node.op).family == "product"
+def _is_saved(node: Node) -> bool:
+    return not node.regions and rules_of(node).saved_for_backward
 
 
 def _with_outputs(region: Block, mine: Sequence[Value | None], types: Sequence[Value], owner: Node) -> Block:

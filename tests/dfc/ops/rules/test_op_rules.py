@@ -14,8 +14,9 @@ from dfc.ir.types import TensorType
 from dfc.ops import registry, table
 from dfc.ops.attributes import AxisAttributes, ReduceAttributes, ShapeAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.linalg.rules import factorisation
 from dfc.ops.record import Decompose, OpRecord
-from dfc.ops.rules.costs import Cost
+from dfc.ops.rules.costs import Cost, product
 from dfc.ops.rules.degrees import FLAT, Degree, Sizes
 from dfc.ops.rules.lookup import cost_of, degree_of, use_of
 from dfc.ops.rules.op_rules import DEFAULTS, OpRules
@@ -40,6 +41,12 @@ def test_the_rules_are_these() -> None:
 @pytest.mark.parametrize("record", MET, ids=lambda record: record.name)
 def test_a_record_states_each_rule_or_means_the_default(record: OpRecord) -> None:
     assert [name for name in RULES if getattr(record.rules, name) is None] == []
+
+
+def test_loops_keep_products_and_factorisations_for_the_backward_pass() -> None:
+    saved = {record.name for record in registry.all_records() if record.rules.saved_for_backward}
+    assert saved == {record.name for record in registry.all_records() if record.rules.cost in (product, factorisation)}
+    assert {"matmul", "einsum", "conv1d", "conv2d", "cholesky", "solve", "inverse", "qr", "svd"} <= saved
 
 
 def node_of(op: str, *shapes: tuple[object, ...], attributes: object = None) -> tuple[Builder, Node]:
