@@ -45,6 +45,8 @@ _STREAM_DEPTH = 32
 _FAR_BYTES = 512 << 10
 _NEAR_ROWS = 128
 """Rows of a panel of C that stay in the nearest cache."""
+_NEAR_LEFT = 1 << 16
+"""Elements of packed rows of A that stay in the second cache while panels of B go by."""
 _NEAR_BLOCK = 1 << 16
 """Elements of a block of B that stays in the second cache."""
 _WIDE = 48
@@ -204,16 +206,27 @@ class _Driver:
         return f.bit_and(f.bit_and(f.bit_and(fits, few), f.bit_and(lines, wide)), right)
 
     def _panels(self, row0: Value, row1: Value, column0: Value, column1: Value) -> None:
-        """Panel after panel of B, each in pieces that stay in the nearest cache until all rows are multiplied with
-        them, as does the panel of C: packing costs little then, though few rows use what it copies."""
+        """Pieces of B that stay in a near cache until all rows are multiplied with them, as does the piece of C:
+        packing costs little then, though few rows use what it copies. Rows of B that are far apart are read in long
+        stretches, which a processor reads ahead. Where A is large, all pieces go by for one block of k, then for the
+        next one: each of them reads A anew."""
         f, arg, shape = self.f, self.f.argument, self.shape
-        rows, step_n = f.sub(row1, row0), i64(shape.near_columns)
-        step_k = self._even_step(arg("k"), i64(shape.near_depth), 4)
+        rows, columns = f.sub(row1, row0), f.sub(column1, column0)
+        is_far = f.bit_and(f.icmp("eq", arg("b_cs"), i64(1)), self._far())
+        long_step = self._even_step(columns, i64(shape.long_columns), shape.lanes * shape.vectors)
+        step_n = f.select(is_far, long_step, i64(shape.near_columns))
+        step_k = self._even_step(arg("k"), f.select(is_far, i64(shape.long_depth), i64(shape.near_depth)), 4)
+        pieces = f.maximum(f.udiv(i64(_NEAR_LEFT), f.mul(rows, step_k)), i64(1))
+        block_k = f.mul(step_k, pieces)
         with f.counted_loop(i64(0), arg("k"), step_k, "pc") as pc:
             depth = f.minimum(step_k, f.sub(arg("k"), pc.index))
             a = f.gep(shape.element, arg("a"), f.add(f.mul(row0, arg("a_rs")), f.mul(pc.index, arg("a_cs"))))
             self._pack_left(f.gep(shape.element, self._left_block(), f.mul(pc.index, rows)), a, depth, rows)
-        with f.counted_loop(column0, column1, step_n, "jc") as jc, f.counted_loop(i64(0), arg("k"), step_k, "pc") as pc:
+        with (
+            f.counted_loop(i64(0), arg("k"), block_k, "kc") as kc,
+            f.counted_loop(column0, column1, step_n, "jc") as jc,
+            f.counted_loop(kc.index, f.minimum(f.add(kc.index, block_k), arg("k")), step_k, "pc") as pc,
+        ):
             depth = f.minimum(step_k, f.sub(arg("k"), pc.index))
             width = f.minimum(step_n, f.sub(column1, jc.index))
             b = f.gep(shape.element, arg("b"), f.add(f.mul(pc.index, arg("b_rs")), f.mul(jc.index, arg("b_cs"))))
@@ -223,7 +236,7 @@ class _Driver:
             a = f.gep(shape.element, self._left_block(), f.mul(pc.index, rows))
             c = f.gep(shape.element, arg("c"), f.add(f.mul(row0, arg("c_rs")), jc.index))
             operands = [a, i64(1), i64(0), arg("workspace"), i64(0), c, arg("c_rs"), depth, rows, width]
-            following = self._next((pc.index, step_k), (jc.index, step_n), column1)
+            following = self._next((kc.index, block_k), (pc.index, step_k), (jc.index, step_n), column1)
             operands += [i64(shape.vectors), TRUE, TRUE, accumulate, *following]
             f.call(gemm_block(self.module, shape), "void", operands)
             self._finish(last, row0, rows, jc.index, width)
@@ -261,12 +274,14 @@ class _Driver:
                 f.call(name, "void", [*operands, height, width, most, left, right, accumulate, *following])
                 self._finish(last, ic.index, height, jc.index, width)
 
-    def _next(self, k: tuple[Value, Value], column: tuple[Value, Value], column1: Value) -> list[Value]:
+    def _next(
+        self, block: tuple[Value, Value], k: tuple[Value, Value], column: tuple[Value, Value], column1: Value
+    ) -> list[Value]:
         """The piece of B behind this one as lines in memory: address, stride, lines, elements of each."""
         f, arg = self.f, self.f.argument
         below = f.add(*k)
-        more = f.icmp("slt", below, arg("k"))
-        row_start, column_start = f.select(more, below, i64(0)), f.select(more, column[0], f.add(*column))
+        more = f.icmp("slt", below, f.minimum(f.add(*block), arg("k")))
+        row_start, column_start = f.select(more, below, block[0]), f.select(more, column[0], f.add(*column))
         depth = f.minimum(k[1], f.sub(arg("k"), row_start))
         width = f.maximum(f.minimum(column[1], f.sub(column1, column_start)), i64(0))
         along = f.icmp("eq", arg("b_cs"), i64(1))

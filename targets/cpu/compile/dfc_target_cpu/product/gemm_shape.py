@@ -15,7 +15,8 @@ class GemmShape:
 
     Tiles have an even number of rows up to `rows`, or one row; up to `vectors` vectors, or `wide` where all rows of the
     product are at most `few_rows`. A block of A has `mc` rows and a depth of `kc`, one of B `nc` columns, or twice as
-    many of half the depth. A piece of B of `near_columns` and `near_depth` stays in the nearest cache. Both
+    many of half the depth. A piece of B of `near_columns` and `near_depth` stays in the nearest cache, one of
+    `long_columns` and `long_depth` in the second one. Both
     factors are packed from `packed_columns` on, whatever suits them, and B from `packed_rows` on.
     """
 
@@ -30,6 +31,8 @@ class GemmShape:
     nc: int
     near_depth: int
     near_columns: int
+    long_depth: int
+    long_columns: int
     packed_columns: int
     packed_rows: int
 
@@ -93,6 +96,8 @@ class GemmShape:
 _WIDE, _TALL = 384, 256
 """Columns from which on packing A takes less than it saves, and rows from which on packing B does, with many registers:
 sums of few rows pass over B so seldom that it is read in place."""
+_LONG_BYTES = 1 << 10
+"""A stretch of memory that is read ahead."""
 _NEVER = 1 << 40
 """More of them than there are."""
 _PAGES = 64
@@ -111,8 +116,10 @@ def gemm_shape(machine: Machine, element: str) -> GemmShape:
     mc = _down(min(machine.l2_bytes * 3 // 8 // (kc * size), _PAGES), rows)
     nc = _up((2 << 20) // (kc * size), 6 * lanes)
     near_columns = vectors * lanes * (1 if has_room else 2)
+    long_columns = _down(_LONG_BYTES // size, vectors * lanes)
     near_depth = min(kc, _down(machine.l1_bytes * 3 // 4 // (near_columns * size), 4))
-    return GemmShape(element, lanes, rows, vectors, few_rows, wide, kc, mc, nc, near_depth, near_columns, *packed)
+    pieces = near_depth, near_columns, near_depth * (1 if has_room else 2), long_columns
+    return GemmShape(element, lanes, rows, vectors, few_rows, wide, kc, mc, nc, *pieces, *packed)
 
 
 def _down(value: int, multiple: int) -> int:
