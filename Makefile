@@ -58,7 +58,7 @@ test-gpu: $(STAMP)  ## The tests that need a GPU; says why where they cannot run
 bench-gpu: $(STAMP)  ## Measure on a GPU, beside what is installed of torch, jax and cupy
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cuda,cuda-run]'
 	$(BIN)/python -m bench.gpu
-	$(BIN)/python -m bench.gpu_products
+	$(BIN)/python -m bench.gpu.products
 
 bench: $(STAMP)  ## Measure beside peers: a table, a chart, JSON; BENCH='--cases lstm --isa x86-64-v3' says which and how
 	$(BIN)/python -m bench $(BENCH)

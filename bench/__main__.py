@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.cases import CASES, FAMILY_RATIO
-from bench.contestant import Load
-from bench.environments import ROOT
+from bench.comparison.contestant import Load
+from bench.comparison.environments import ROOT
+from bench.comparison.suite import Options, run_case
 from bench.limits.processor import ISAS, description, native_isa
 from bench.peers.registry import DFC, PEERS, UNRESTRICTED
 from bench.report.arithmetic import best_peer, share_of_limit
 from bench.report.chart import draw
 from bench.report.table import duration, render
-from bench.suite import Options, run_case
 
 OUTPUT = ROOT / "build" / "bench"
 
@@ -169,7 +169,7 @@ def write(document: dict[str, Any], folder: Path) -> None:
 
 def _figures() -> dict[str, Any]:
     """Imported where they are asked for: they need the compiler."""
-    from bench.figures import FIGURES
+    from bench.alone.figures import FIGURES
 
     return FIGURES
 

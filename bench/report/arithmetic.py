@@ -1,4 +1,4 @@
-"""Ratios, shares and verdicts from the record of a case. Records are what `bench.suite` makes, read back from JSON."""
+"""Ratios, shares and verdicts from the record of a case, which `bench.comparison.suite` makes, as read from JSON."""
 
 from __future__ import annotations
 

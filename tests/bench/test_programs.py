@@ -11,9 +11,9 @@ import pytest
 import dfc
 import dfc_runtime
 from bench.cases import CASES, networks
+from bench.comparison.results import compare
 from bench.peers import dfc_peer, numpy_peer
 from bench.peers.prepared import Request
-from bench.results import compare
 from dfc.driver.api import graph, read
 
 COUNTS = {

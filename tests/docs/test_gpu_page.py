@@ -61,6 +61,6 @@ def test_it_lists_the_architectures() -> None:
 def test_benchmarks_say_that_there_is_no_device() -> None:
     """In a process that has not looked for one yet."""
     hidden = {**environment(), "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join([str(ROOT)])}
-    script = "import bench.gpu, bench.gpu_products as products; bench.gpu.main(); products.main()"
+    script = "import bench.gpu.cases as cases, bench.gpu.products as products; cases.main(); products.main()"
     done = subprocess.run(["python", "-c", script], cwd=ROOT, env=hidden, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and re.fullmatch(r"(no device: \[E092.*\n){2}", done.stdout)

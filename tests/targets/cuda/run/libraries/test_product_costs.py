@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from bench import gpu_products
+from bench.gpu import products as gpu_products
 from dfc_driver_cuda import libcuda
 from dfc_driver_cuda.libraries import product_costs
 from dfc_driver_cuda.libraries.product_costs import Work, pays, saved
