@@ -7,14 +7,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.suggestions import closest, did_you_mean
-from dfc.ir.options import TargetOptions
-from dfc.kernels.form import Kernel
-from dfc.kernels.program import Program
 from dfc_runtime.errors import UnsupportedError
+
+if TYPE_CHECKING:  # nothing of it is needed to ask a target to get ready
+    from dfc.ir.options import TargetOptions
+    from dfc.kernels.form import Kernel
+    from dfc.kernels.program import Program
 
 INCOMPLETE = "E1004"
 """The code of the message that a target lacks a package."""

@@ -36,8 +36,8 @@ COMMANDS: dict[str, str] = {
     "verify": "Check that a bundle is whole.",
     "why": "Say why values share a kernel or lie in memory.",
 }
-WITHOUT_ARRAYS = frozenset({"check", "fmt", "inspect", "verify"})
-"""Commands that do without NumPy, unless a program holds arrays."""
+WITHOUT_ARRAYS = frozenset({"check", "compile", "fmt", "inspect", "verify"})
+"""Commands that do without NumPy, unless a program holds arrays; or at first: `compile` has its target get ready."""
 
 
 def _load(name: str) -> click.Command:

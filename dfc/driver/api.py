@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from dfc.bundle.target import kernel_schedule, preparing
+from dfc.bundle.target import kernel_schedule
 from dfc.bundle.writing import Bundle
 from dfc.deferred.collection import seldom_collected
 from dfc.deferred.dataclasses import dataclass
@@ -21,6 +21,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver import pipeline
 from dfc.driver.pipeline import Context, Divided
 from dfc.driver.pipeline.stages import FORMER_NAMES
+from dfc.driver.preparation import prepared
 from dfc.driver.single_task import distribution_of
 from dfc.driver.watching import Event, Watch, watcher
 from dfc.elaborate import build
@@ -49,6 +50,7 @@ __all__ = [
     "Shown",
     "check",
     "compile",
+    "compile_prepared",
     "compile_source",
     "graph",
     "pass_names",
@@ -121,11 +123,18 @@ def compile_source(
 ) -> Bundle:
     """The bundle of a program that was read already; with a deployment file, one for many ranks, placed by measured
     costs if there is a profile."""
+    with prepared(source, options, is_deployed=deploy is not None):
+        return compile_prepared(source, options, deploy, profile)
+
+
+def compile_prepared(
+    source: SourceFile,
+    options: CompileOptions,
+    deploy: SourceFile | None = None,
+    profile: str | os.PathLike[str] | None = None,
+) -> Bundle:
+    """`compile_source` for callers that have entered `prepared` themselves, before they imported this module."""
     with seldom_collected():
-        if deploy is None and options.target != CompileOptions().target:  # the usual one has nothing to get ready
-            identity = "\n".join((source.text, repr(options.settings), str(options.check_finite)))
-            with preparing(options.target, identity, options.target_options):
-                return _compiled(source, options, None, None)
         return _compiled(source, options, deploy, profile)
 
 

@@ -9,7 +9,7 @@ import click
 from dfc.cli import stages
 from dfc.cli.programs import print_warnings, source_of
 from dfc.cli.values import settings, variants
-from dfc.driver import api
+from dfc.driver.preparation import prepared
 from dfc.ir.options import CompileOptions, TargetOptions
 
 
@@ -80,15 +80,20 @@ def command(
     )
     if profile is not None and deploy is None:
         raise click.UsageError("a profile is for placement: give --deploy, too")
-    deployment = api.read(deploy) if deploy is not None else None
     if stop_after is not None:
-        print_warnings(api.stopped(source, options, deployment, profile))
+        from dfc.driver import api
+
+        print_warnings(api.stopped(source, options, api.read(deploy) if deploy is not None else None, profile))
         click.echo(f"stopped after {stop_after}; no bundle is written")
         return 0
     path = Path(output) if output else _default_output(file)
     if file != "-" and path.exists() and path.samefile(file):
         raise click.UsageError(f"{path} is the program itself; name another file for the bundle")
-    bundle = api.compile_source(source, options, deployment, profile)
+    with prepared(source, options, is_deployed=deploy is not None):
+        from dfc.driver import api  # half a second, in which the target gets ready
+
+        deployment = api.read(deploy) if deploy is not None else None
+        bundle = api.compile_prepared(source, options, deployment, profile)
     print_warnings(bundle.diagnostics)
     bundle.save(path)
     click.echo(f"{path}: {path.stat().st_size / 1024:.1f} KB, {_entries(bundle.entries)}")

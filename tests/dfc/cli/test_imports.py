@@ -31,11 +31,23 @@ SCRIPT = """if True:
     cli.main(sys.argv[1:], standalone_mode=False)
     print(*sys.modules, sep="\\n")
 """
+PREPARING = """if True:
+    import sys
+    from dfc_target_cuda.target import CudaTarget
+
+    def prepare(*_):
+        print(*sys.modules, sep="\\n")
+        sys.exit()
+
+    CudaTarget.prepare = prepare
+    from dfc.cli.main import cli
+    cli.main(sys.argv[1:], standalone_mode=False)
+"""
 
 
-def modules_of(folder: Path, *words: str) -> list[str]:
+def modules_of(folder: Path, *words: str, script: str = SCRIPT) -> list[str]:
     """The modules that a command has imported at its end."""
-    command = [sys.executable, "-c", SCRIPT, *words]
+    command = [sys.executable, "-c", script, *words]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()
@@ -75,3 +87,10 @@ def test_a_command_imports_what_it_needs(words: str, without: set[str], most: in
 def test_a_check_reads_with_lark_and_finishes_its_work() -> None:
     modules = modules_of(ROOT, "check", str(DIGITS))
     assert {"lark", "dfc.elaborate.build", "dfc.ops.nn.losses"} <= set(modules)
+
+
+def test_a_target_gets_ready_before_the_compiler_is_imported() -> None:
+    modules = modules_of(ROOT, "compile", str(DIGITS), "--target", "cuda", script=PREPARING)
+    rest = {*ARRAYS, *PARSER, *FRONT_END, "dfc.driver.api", "dfc.driver.pipeline", "dfc_target_cuda.images"}
+    assert sorted((rest - {"dfc.ir", "dfc.syntax"}) & set(modules)) == []
+    assert len(ours(modules)) <= 50, ours(modules)

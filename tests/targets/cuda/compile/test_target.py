@@ -13,7 +13,8 @@ from dfc_runtime.errors import BundleError, UnsupportedError
 from dfc_runtime.formats.manifest import ImageEntry
 from dfc_runtime.processor import choose_image
 from dfc_target_cuda.code.assemble import assembler_release, find_ptxas
-from dfc_target_cuda.target import CudaTarget, architectures, portable
+from dfc_target_cuda.images import portable
+from dfc_target_cuda.target import CudaTarget, architectures
 from tests.support.simulated_programs import program_of
 
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")

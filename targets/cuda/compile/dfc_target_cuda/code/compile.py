@@ -14,14 +14,16 @@ from functools import cache as once
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dfc
 from dfc.bundle.disk_cache import digest, file_identity, user_cache
 from dfc.kernels.errors import CodeGenerationError
-from dfc.lower.threads.text.kernel_text import KernelText
 from dfc_target_cuda.code.compiler_process import begun, compile_texts, missing_compiler
 from dfc_target_cuda.code.fragments import Fragments, TextKey
+
+if TYPE_CHECKING:
+    from dfc.lower.threads.text.kernel_text import KernelText
 
 KERNEL = "kernel"
 """What the function of a key is called, and its entry."""
