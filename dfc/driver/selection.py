@@ -7,10 +7,11 @@ knows, or one inside a loop or branch, is a `FeedError` that says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 
 from dfc.deferred.dataclasses import dataclass
+from dfc.driver.written_state import read_after, written_variables
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph, Node, Value
 from dfc.ir.names import identifier
@@ -35,7 +36,9 @@ class Selection:
 def select(graph: Graph, fetches: Sequence[str], feeds: Sequence[str]) -> Selection:
     """The part that computes these values from those. All are of one entry."""
     entry = _entry(graph, fetches)
-    known = _Names(entry, graph.bound)
+    variables = written_variables(graph, entry).keys() - _Names(entry, graph.bound).all.keys()
+    entry, after = read_after(graph, entry, variables.intersection(fetches))
+    known = _Names(entry, graph.bound, after, variables)
     fetched = [(name, known.fetched(name)) for name in fetches]
     fed: list[tuple[str, Value]] = []
     renamed: dict[str, str] = {}
@@ -85,10 +88,13 @@ def _entry(graph: Graph, fetches: Sequence[str]) -> Entry:
 
 @dataclass(slots=True)
 class _Names:
-    """The names of one entry's values, as the author, `dfc show` and messages write them."""
+    """The names of one entry's values, as the author, `dfc show` and messages write them; `variables` are those of
+    variables that it writes, and `after` what those that are fetched hold behind it."""
 
     entry: Entry
     bound: Mapping[str, Value]
+    after: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    variables: Collection[str] = ()
     parameters: dict[Value, str] = field(default_factory=dict[Value, str])
     all: dict[str, Value] = field(default_factory=dict[str, Value])
     inside: dict[str, Node] = field(default_factory=dict[str, Node])
@@ -127,7 +133,7 @@ class _Names:
         return short if short in sizes and f"{self.entry.name}/{short}" not in self.all else None
 
     def fetched(self, name: str) -> Value:
-        value = self._find(name, list(self.all))
+        value = self.after.get(name) or self._find(name, [*self.all, *self.variables])
         if not isinstance(value.type, TensorType):
             raise _wrong(f"`{name}` is a {value.type}, not a tensor")
         return value

@@ -100,6 +100,18 @@ def test_effects_that_are_not_needed_do_not_run(model: dfc.Module) -> None:
     np.testing.assert_array_equal(model.state["w"], before)
 
 
+def test_a_variable_is_fetched_as_the_entry_leaves_it(model: dfc.Module) -> None:
+    """Its update runs, and nothing else."""
+    assert model.run("train/calls") == 1
+    assert model.state["calls"] == 1
+    before, (loss, w) = model.state["w"], model.run(["train/loss", "train/w"], {"images": X, "rate": 0.1})
+    assert model.state["calls"] == 1
+    np.testing.assert_array_equal(model.state["w"], w)
+    model.state["w"] = before
+    assert model.train(X, 0.1) == loss
+    np.testing.assert_array_equal(model.state["w"], w)
+
+
 def test_a_part_works_on_the_state_of_the_module(model: dfc.Module) -> None:
     model.run("train/loss", {"images": X})
     model.train(X, 0.1)

@@ -34,6 +34,7 @@ def test_a_value_is_that_of_one_rank_wherever_it_is_computed(seed):
         found = [module.run(name, TRAIN) for name in NAMES]
         found += module.run(NAMES, TRAIN)
         found += module.run(["train/loss", "train/gv"], {"train/h": np.tanh(X[:, :3]), "y": Y})
+        found += module.run(["train/v", "train/steps"], {**TRAIN, "rate": 0.1})
         found += [module.run("several/a", {"x": X[0, :3]}), module.run("checked/rows", {"checked/k": 7})]
         return bits(found)
 
