@@ -92,7 +92,9 @@ _ORDERS: dict[str, Any] = {
 
 
 def _cast(step: Callable[..., Any], kind: Callable[[Any], Any]) -> Callable[..., Any]:
-    return lambda *operands: kind(step(*operands))
+    if step is operator.invert:
+        return lambda x: kind(step(x))
+    return lambda x, y: kind(step(x, y))
 
 
 def _select(condition: bool, x: Any, y: Any) -> Any:
@@ -119,13 +121,10 @@ def _leading_zeros(x: int) -> int:
 
 
 def _wrapping(signed: bool, bits: int) -> Callable[[Any], int]:
-    mask, sign, span = (1 << bits) - 1, 1 << (bits - 1), 1 << bits
-
-    def cast(value: Any) -> int:
-        low = int(value) & mask
-        return low - span if signed and low & sign else low
-
-    return cast
+    mask, sign = (1 << bits) - 1, 1 << (bits - 1)
+    if signed:
+        return lambda value: (int(value) + sign & mask) - sign
+    return lambda value: int(value) & mask
 
 
 def _quotient(a: int, b: int) -> int:
