@@ -15,9 +15,9 @@ from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.simulated.numba_lanes import in_numba
 from tests.support.kernel_texts import run_text
 from tests.support.sweeping import WHOLE
-from tests.targets.cpu.test_lower_map import binary, sample
+from tests.targets.cpu.compile.elementwise.test_kernels import binary, sample
+from tests.targets.cpu.compile.elementwise.test_reductions import reduction, whole
 from tests.targets.cpu.test_lower_ordered import scan, scatter
-from tests.targets.cpu.test_lower_reduce import reduction, whole
 from tests.targets.cuda.compile.kernels.test_write_staged import softmax
 
 

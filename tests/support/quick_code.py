@@ -32,13 +32,15 @@ _MEANS = (
     ),
     *("samples/test_odds_and_ends.py", "samples/test_perceptrons.py", "samples/test_programs.py"),
 )
-_BYTES = ("dfc/bundle/test_writing.py", "dfc/cli/test_compile_command.py")
+_BYTES = ("dfc/bundle/test_writing.py", "dfc/cli/commands/test_compile_command.py")
 """But these compare bundles with those of other processes."""
 _SELECTED = ("targets/cpu/test_", "targets/cpu/compile/entries/")
 _SELECTED_FILES = tuple(
     f"targets/cpu/compile/{name}.py"
     for name in (
-        *("product/test_panels", "product/test_row_band", "product/test_row_blocks", "routines/test_routines"),
+        *("elementwise/test_columns", "elementwise/test_kernels", "elementwise/test_loop_schedule"),
+        *("elementwise/test_reductions", "elementwise/test_scans", "product/test_contraction", "product/test_panels"),
+        *("product/test_row_band", "product/test_row_blocks", "routines/test_routines"),
         *("windows/test_direct", "windows/test_winograd"),
     )
 )

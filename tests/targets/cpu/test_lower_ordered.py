@@ -7,7 +7,7 @@ from dfc.ir.dtypes import F32, I32, I64, DType
 from dfc.kernels.body import Affine, Computed, Load, Mask
 from dfc.kernels.form import LoopKernel, Operand, Stage, Store
 from tests.support.programs import KernelMaker, Runner, axis_index
-from tests.targets.cpu.test_lower_map import sample
+from tests.targets.cpu.compile.elementwise.test_kernels import sample
 
 
 def scan(axes: tuple[int, ...]) -> LoopKernel:

@@ -9,8 +9,8 @@ from dfc.ir.dtypes import F32, F64, DType
 from dfc_target_cpu.machine import detect_host
 from tests.support.product_arrays import product_in_order
 from tests.support.programs import Runner
-from tests.targets.cpu.test_lower_contract import plain, turned
-from tests.targets.cpu.test_lower_map import sample
+from tests.targets.cpu.compile.elementwise.test_kernels import sample
+from tests.targets.cpu.compile.product.test_contraction import plain, turned
 
 SIZES = ((5, 7, 3), (17, 33, 100), (8, 3, 2100), (5, 7, 0))
 """The third is deeper than any block of depth."""

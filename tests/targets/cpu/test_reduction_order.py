@@ -15,7 +15,7 @@ from dfc.kernels.reduction_order import kernel_order
 from tests.support.kernel_arrays import run_loops
 from tests.support.programs import KernelMaker, Runner
 from tests.support.sweeping import few
-from tests.targets.cpu.test_lower_reduce import reduction, softmax, whole
+from tests.targets.cpu.compile.elementwise.test_reductions import reduction, softmax, whole
 
 SHAPES = [(3, length) for length in (0, 1, 15, 16, 17, 63, 64, 65, 100, 130, 511, 512, 513, 1100, 9000)]
 COLUMNS = [(length, 3) for length in (0, 1, 2, 64, 65, 200)] + [(70, 17)]

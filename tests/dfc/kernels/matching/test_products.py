@@ -14,7 +14,7 @@ from dfc.kernels.form import ContractKernel
 from dfc.kernels.matching.finishing import finishing, is_rounding_first
 from dfc.kernels.matching.products import LibraryMatrix, LibraryProduct, library_product
 from tests.support.kernel_texts import interpret
-from tests.targets.cpu.test_lower_contract import Maker, plain
+from tests.targets.cpu.compile.product.test_contraction import Maker, plain
 from tests.targets.cuda.compile.kernels.test_write_contract import LAYOUTS, operands
 
 

@@ -13,7 +13,7 @@ from dfc_driver_cpu.context import ABI_VERSION
 from dfc_driver_cpu.driver import CpuDriver
 from dfc_driver_cpu.runners import CLOSE_ENTRY
 from tests.support.programs import Runner
-from tests.targets.cpu.test_lower_map import binary
+from tests.targets.cpu.compile.elementwise.test_kernels import binary
 
 ROOT = Path(__file__).parents[4]
 COMPILE_HALF = ("llvmlite", "lark", "dfc", "elftools", "click", "rich")

@@ -15,7 +15,7 @@ from dfc.lower.threads.tiles import tiled
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import run_text
 from tests.support.product_arrays import product_in_order
-from tests.targets.cpu.test_lower_map import sample
+from tests.targets.cpu.compile.elementwise.test_kernels import sample
 from tests.targets.cuda.compile.kernels.test_write_contract import fixed
 
 MANY_BLOCKS = dataclasses.replace(SIMULATED, blocks=64)

@@ -19,7 +19,7 @@ from tests.support.kernel_arrays import run_loops
 from tests.support.kernel_texts import run_text
 from tests.support.programs import KernelMaker
 from tests.support.sweeping import few
-from tests.targets.cpu.test_lower_reduce import reduction, softmax, whole
+from tests.targets.cpu.compile.elementwise.test_reductions import reduction, softmax, whole
 from tests.targets.cpu.test_reduction_order import numbers, short_rows
 
 ROWS = [(2, length) for length in (0, 1, 7, 16, 63, 64, 65, 130)] + [(1, 600), (1, 8300)]

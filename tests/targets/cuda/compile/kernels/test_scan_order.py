@@ -1,6 +1,6 @@
 """Scans in device code, run lane by lane, have the bits of the order that kernels state, run by NumPy.
 
-Those of the CPU are compared with it in `tests/targets/cpu/test_scan_order.py`."""
+Those of the CPU are compared with it in `tests/targets/cpu/compile/elementwise/test_scans.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dfc.ir.dtypes import BF16, F16, F32, F64, I32, DType
 from dfc.lower.threads.schedule import DEVICE, SIMULATED, Schedule
 from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import run_text
-from tests.targets.cpu.test_scan_order import START, arrays_for, prefixes, wanted
+from tests.targets.cpu.compile.elementwise.test_scans import START, arrays_for, prefixes, wanted
 
 LENGTHS = {1: (0, 1, 7, 31, 32, 33, 65, 130), 0: (0, 1, 13)}
 """Of what is scanned: rows, columns."""

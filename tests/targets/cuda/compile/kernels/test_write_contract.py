@@ -19,9 +19,9 @@ from tests.support.cuda_simulator.names import simulated_names
 from tests.support.kernel_texts import blocks_of, interpret, run_text
 from tests.support.sweeping import few
 from tests.support.warm_compiler import needs_numba
+from tests.targets.cpu.compile.elementwise.test_kernels import sample
+from tests.targets.cpu.compile.product.test_contraction import Maker, plain
 from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
-from tests.targets.cpu.test_lower_contract import Maker, plain
-from tests.targets.cpu.test_lower_map import sample
 
 VECTORS = Schedule(threads=4, warp=4, blocks=4, tile_m=8, tile_n=8, tile_k=4, thread_m=4, thread_n=4)
 """Small tiles with accesses as wide as on a device."""

@@ -14,7 +14,7 @@ from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import compare, interpret, largest, run_text
 from tests.support.programs import KernelMaker, axis_index
 from tests.support.sweeping import few
-from tests.targets.cpu.test_lower_map import NUMBERS, binary, cast, sample, unary
+from tests.targets.cpu.compile.elementwise.test_kernels import NUMBERS, binary, cast, sample, unary
 
 LENGTHS = (0, 1, 3, 4, 31, 70, 133)
 EXACT = ("neg", "abs", "sign", "sqrt", "rsqrt", "floor", "ceil", "round", "trunc", "is_finite")

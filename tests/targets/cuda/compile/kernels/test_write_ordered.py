@@ -12,7 +12,7 @@ from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import run_text
 from tests.support.programs import KernelMaker, axis_index
 from tests.support.sweeping import few
-from tests.targets.cpu.test_lower_map import sample
+from tests.targets.cpu.compile.elementwise.test_kernels import sample
 from tests.targets.cpu.test_lower_ordered import scan, scatter
 from tests.targets.cuda.compile.kernels.test_write_map import agree
 

@@ -16,8 +16,8 @@ from tests.support.cuda_simulator.simulation import simulate
 from tests.support.kernel_texts import blocks_of, run_text
 from tests.support.programs import KernelMaker, axis_index
 from tests.support.sweeping import few
-from tests.targets.cpu.test_lower_map import sample
-from tests.targets.cpu.test_lower_reduce import reduction, whole
+from tests.targets.cpu.compile.elementwise.test_kernels import sample
+from tests.targets.cpu.compile.elementwise.test_reductions import reduction, whole
 from tests.targets.cuda.compile.kernels.test_write_map import agree
 
 SHAPES = ((0, 3), (3, 0), (1, 1), (5, 16), (3, 33), (70, 3))

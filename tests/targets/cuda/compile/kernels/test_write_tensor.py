@@ -19,8 +19,8 @@ from tests.support.cuda_simulator.simulation import simulate
 from tests.support.kernel_texts import interpret, run_text
 from tests.support.sweeping import few
 from tests.support.warm_compiler import needs_numba
+from tests.targets.cpu.compile.product.test_contraction import Maker, plain
 from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
-from tests.targets.cpu.test_lower_contract import Maker, plain
 from tests.targets.cuda.compile.kernels.test_write_contract import LAYOUTS, fixed, operands
 
 SINGLE = dataclasses.replace(DEVICE, tf32=True)

@@ -10,7 +10,7 @@ from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.formats.records import write_record
 from dfc_target_cuda.libraries.products import product_plan
 from dfc_target_cuda.libraries.splitting import Choice
-from tests.targets.cpu.test_lower_contract import plain
+from tests.targets.cpu.compile.product.test_contraction import plain
 
 
 def in_own_names(size: Dim) -> Formula:

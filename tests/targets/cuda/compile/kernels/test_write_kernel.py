@@ -18,9 +18,9 @@ from tests.support.golden import Case, check_case, read_cases
 from tests.support.programs import KernelMaker
 from tests.support.sweeping import few
 from tests.support.warm_compiler import needs_numba
-from tests.targets.cpu.test_lower_map import binary
+from tests.targets.cpu.compile.elementwise.test_kernels import binary
+from tests.targets.cpu.compile.elementwise.test_reductions import reduction, whole
 from tests.targets.cpu.test_lower_ordered import scan, scatter
-from tests.targets.cpu.test_lower_reduce import reduction, whole
 from tests.targets.cuda.compile.kernels.test_write_staged import softmax
 
 CASES = read_cases(Path(__file__).with_name("texts.cases"))

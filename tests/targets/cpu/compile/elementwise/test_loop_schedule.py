@@ -12,7 +12,7 @@ from dfc.kernels.form import LoopKernel
 from dfc_target_cpu.elementwise.loop_schedule import plan_loops
 from dfc_target_cpu.machine import MACHINES
 from tests.support.programs import KernelMaker, Runner
-from tests.targets.cpu.test_lower_map import sample
+from tests.targets.cpu.compile.elementwise.test_kernels import sample
 
 
 def every_few(dtype: DType, step: int, at: int, extent: int | None = None) -> LoopKernel:

@@ -8,7 +8,7 @@ from dfc.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from dfc.kernels.body import Affine, Load, Reduced
 from dfc.kernels.form import LoopKernel, Reduction, Stage, Store
 from tests.support.programs import KernelMaker, Runner, axis_index
-from tests.targets.cpu.test_lower_map import sample
+from tests.targets.cpu.compile.elementwise.test_kernels import sample
 
 SHAPES = ((0, 3), (3, 0), (1, 1), (2, 15), (5, 16), (4, 17), (3, 63), (3, 64), (7, 65), (2, 130), (130, 3), (33, 1000))
 

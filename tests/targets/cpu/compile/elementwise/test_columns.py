@@ -12,7 +12,7 @@ from dfc_target_cpu.elementwise.columns import done_by_whole_rows
 from dfc_target_cpu.elementwise.loop_schedule import plan_loops
 from dfc_target_cpu.machine import machine_named
 from tests.support.programs import KernelMaker, Runner, axis_index
-from tests.targets.cpu.test_lower_reduce import reduction
+from tests.targets.cpu.compile.elementwise.test_reductions import reduction
 from tests.targets.cpu.test_reduction_order import numbers
 
 

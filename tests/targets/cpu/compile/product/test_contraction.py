@@ -10,7 +10,7 @@ from dfc.ir.dtypes import BF16, F16, F32, F64, I8, I32, DType
 from dfc.kernels.body import Accumulated, Affine, BodyBuilder, Load
 from dfc.kernels.form import Axis, ContractKernel, MatrixOperand, Operand, Store
 from tests.support.programs import Runner, axis_index
-from tests.targets.cpu.test_lower_map import sample
+from tests.targets.cpu.compile.elementwise.test_kernels import sample
 
 SIZES = ((1, 1, 1), (3, 5, 7), (8, 48, 16), (17, 33, 100), (100, 10, 784), (65, 129, 300), (1, 40, 20), (40, 1, 20))
 
