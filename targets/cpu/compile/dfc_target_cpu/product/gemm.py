@@ -11,7 +11,7 @@ from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, NULL, TRUE, i64, zero
 from dfc_target_cpu.product.gemm_block import gemm_block
 from dfc_target_cpu.product.gemm_dot import dot_heights, dot_rows, swapped_epilogue
-from dfc_target_cpu.product.gemm_pack import pack_any, pack_columns, pack_rows
+from dfc_target_cpu.product.gemm_pack import copy_transposed, pack_any, pack_columns, pack_rows
 from dfc_target_cpu.product.gemm_pack_left import pack_left_columns, pack_left_rows
 from dfc_target_cpu.product.gemm_parts import ProductPart
 from dfc_target_cpu.product.gemm_shape import GemmShape
@@ -49,6 +49,11 @@ _NEAR_LEFT = 1 << 16
 """Elements of packed rows of A that stay in the second cache while panels of B go by."""
 _NEAR_BLOCK = 1 << 16
 """Elements of a block of B that stays in the second cache."""
+_STRETCH, _TALL, _DEEP = 512, 4, 256
+"""Rows of a tall A that are columns of a product at a time; how many times those of B they are at least, and the depth
+from which on copying the result is little beside the product."""
+_MANY = 1 << 32
+"""Said of rows that are none of few, whose sums might be made otherwise."""
 _WIDE = 48
 """Columns from which on packing of A is little beside the product."""
 
@@ -87,7 +92,7 @@ class _Driver:
     """The outermost function: the part's rectangle, its blocks, packing."""
 
     def __init__(self, module: ModuleText, name: str, shape: GemmShape) -> None:
-        self.module, self.shape = module, shape
+        self.module, self.name, self.shape = module, name, shape
         self.f = module.function(name, "void", GEMM_PARAMETERS, attributes="nounwind noinline")
 
     def build(self) -> FunctionText:
@@ -116,6 +121,13 @@ class _Driver:
         self._stream(row0, column0, columns)
         f.branch(done)
         f.begin(tiled)
+        if self.shape.is_measured:
+            as_rows, as_they_are = f.label("as.rows"), f.label("as.they.are")
+            f.branch_if(self._is_tall_and_turned(rows, columns), as_rows, as_they_are)
+            f.begin(as_rows)
+            self._transposed(row0, row1, column0, columns)
+            f.branch(done)
+            f.begin(as_they_are)
         left, right = self._packs(rows, columns, contiguous)
         at_once, in_blocks = f.label("at.once"), f.label("in.blocks")
         f.branch_if(self._is_packed_at_once(rows, columns, right), at_once, in_blocks)
@@ -163,6 +175,34 @@ class _Driver:
         operands = [a, arg("a_cs"), b, arg("b_rs"), c, arg("k"), columns, arg("accumulate")]
         f.call(stream_row(self.module, self.shape), "void", operands)
         self._finish(TRUE, row, i64(1), column0, columns)
+
+    def _is_tall_and_turned(self, rows: Value, columns: Value) -> Value:
+        """Whether the rows of A, which are many more than the columns of B, lie together."""
+        f, arg, shape = self.f, self.f.argument, self.shape
+        turned = f.bit_and(f.icmp("eq", arg("a_rs"), i64(1)), f.icmp("eq", arg("b_cs"), i64(1)))
+        few = f.bit_and(f.icmp("sge", columns, i64(2 * shape.rows)), f.icmp("sle", columns, i64(_NEAR_ROWS)))
+        is_tall = f.icmp("sge", rows, f.mul(columns, i64(_TALL)))
+        is_deep = f.icmp("sge", arg("k"), i64(_DEEP))
+        fits = f.bit_and(f.bit_and(turned, few), f.bit_and(is_tall, is_deep))
+        return f.select(arg("accumulate"), FALSE, fits)
+
+    def _transposed(self, row0: Value, row1: Value, column0: Value, columns: Value) -> None:
+        """Columns of the result as rows, a stretch of them at a time: A is packed by vectors, not by the few rows of a
+        tile, and memory is read in long stretches. The sums lie behind what that product packs of A."""
+        f, arg, shape, stride = self.f, self.f.argument, self.shape, _STRETCH + 2 * self.shape.lanes
+        assert (shape.kc + _NEAR_ROWS) * stride * shape.element_bytes <= shape.left_offset
+        sums = f.gep(shape.element, arg("workspace"), i64(shape.kc * stride))
+        b = f.gep(shape.element, arg("b"), column0)
+        with f.counted_loop(row0, row1, _STRETCH, "stretch") as loop:
+            length = f.minimum(i64(_STRETCH), f.sub(row1, loop.index))
+            factors = [b, i64(1), arg("b_rs"), f.gep(shape.element, arg("a"), loop.index), arg("a_cs"), i64(1)]
+            sizes = [columns, length, arg("k")]
+            alone = [FALSE, i64(0), i64(1), arg("workspace"), i64(_MANY)]
+            f.call(self.name, "void", [NULL, NULL, *factors, sums, i64(stride), *sizes, *alone])
+            target = f.gep(shape.element, arg("c"), f.add(f.mul(loop.index, arg("c_rs")), column0))
+            copied = [sums, i64(stride), target, arg("c_rs"), length, columns]
+            f.call(copy_transposed(self.module, shape), "void", copied)
+            self._finish(TRUE, loop.index, length, column0, columns)
 
     def _packs(self, rows: Value, columns: Value, contiguous: Value) -> tuple[Value, Value]:
         """Whether A and B are packed. B read in place suits small problems; far-apart rows cost too many pages and

@@ -1,4 +1,4 @@
-"""Copies of B in the order the micro-kernels read it.
+"""Copies of B in the order the micro-kernels read it, and of sums that were made in another order.
 
 Assumes a workspace as large as `GemmShape.workspace_bytes`. A panel of v vectors that starts at vector p of the block
 lies at element `p * lanes * kc`, its rows `v * lanes` elements apart. Lanes beyond the columns hold anything: kernels
@@ -20,6 +20,15 @@ PACK_PARAMETERS = (
     Parameter("i64", "most"),
 )
 """`most`: vectors of the widest panel."""
+COPY_PARAMETERS = (
+    Parameter("ptr", "source", "noalias readonly"),
+    Parameter("i64", "source_rs"),
+    Parameter("ptr", "target", "noalias"),
+    Parameter("i64", "target_rs"),
+    Parameter("i64", "rows"),
+    Parameter("i64", "columns"),
+)
+"""Strides in elements; rows and columns of the target."""
 
 SQUARE = 8
 """Side of the squares that are transposed in registers: larger ones take long to compile. So many rows are copied
@@ -166,3 +175,44 @@ def transpose(f: FunctionText, square: list[Value]) -> list[Value]:
                 rows[i], rows[i + step] = f.shuffle(a, b, upper), f.shuffle(a, b, lower)
         step //= 2
     return rows
+
+
+def copy_transposed(module: ModuleText, shape: GemmShape) -> str:
+    """For sums that were made as rows and are columns of C, `void (COPY_PARAMETERS)`: square by square, in registers.
+    Assumes that rows of both lie together."""
+    name = f"gemm_copy_transposed_{shape.element}"
+    return module.define(name, lambda: _copy_transposed(module, shape, name))
+
+
+def _copy_transposed(module: ModuleText, shape: GemmShape, name: str) -> FunctionText:
+    f = module.function(name, "void", COPY_PARAMETERS, attributes="nounwind noinline")
+    side = min(shape.lanes, SQUARE)
+    rows, columns = f.argument("rows"), f.argument("columns")
+    whole_rows, whole_columns = f.bit_and(rows, i64(-side)), f.bit_and(columns, i64(-side))
+    with f.counted_loop(i64(0), whole_rows, side, "rows") as row:
+        with f.counted_loop(i64(0), whole_columns, side, "columns") as column:
+            _square(f, shape, row.index, column.index)
+        _elements(f, shape, (row.index, f.add(row.index, i64(side))), (whole_columns, columns))
+    _elements(f, shape, (whole_rows, rows), (i64(0), columns))
+    f.ret()
+    return f
+
+
+def _address(f: FunctionText, shape: GemmShape, which: str, row: Value, column: Value) -> Value:
+    offset = f.add(f.mul(row, f.argument(f"{which}_rs")), column)
+    return f.gep(shape.element, f.argument(which), offset)
+
+
+def _square(f: FunctionText, shape: GemmShape, row: Value, column: Value) -> None:
+    side = min(shape.lanes, SQUARE)
+    kind = vector_type(side, shape.element)
+    lines = [_address(f, shape, "source", f.add(column, i64(i)), row) for i in range(side)]
+    for i, one in enumerate(transpose(f, [f.load(kind, line) for line in lines])):
+        f.store(one, _address(f, shape, "target", f.add(row, i64(i)), column))
+
+
+def _elements(f: FunctionText, shape: GemmShape, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
+    """What is left beside whole squares."""
+    with f.counted_loop(*rows, hint="row") as row, f.counted_loop(*columns, hint="column") as column:
+        element = f.load(shape.element, _address(f, shape, "source", column.index, row.index))
+        f.store(element, _address(f, shape, "target", row.index, column.index))

@@ -72,9 +72,14 @@ class GemmShape:
         return [(r, v) for r in (self.rows, self.rows - 2) for v in (self.vectors, self.vectors - 1)]
 
     @property
+    def is_measured(self) -> bool:
+        """Whether it is known what packing both factors is worth."""
+        return self.packed_columns < _NEVER
+
+    @property
     def columns_of_copied_lines(self) -> int:
         """Columns from which on few rows of A that lie along k are packed: below, tiles read them where they are."""
-        return self.packed_columns if self.packed_columns < _NEVER else 4 * self.vectors * self.lanes
+        return self.packed_columns if self.is_measured else 4 * self.vectors * self.lanes
 
     @property
     def left_offset(self) -> int:

@@ -80,7 +80,7 @@ def test_bits_do_not_depend_on_the_number_of_parts(machine: str, element: str):
 def test_packed_factors_give_the_bits_of_those_read_in_place(machine: str, element: str, parts: int):
     """Several blocks of rows, of columns and of k, tiles of all heights, and last ones that are not full."""
     gemm = code(machine, element)
-    for m, n, k in ((211, 65, 1101), (97, 1100, 403), (90, 401, 1000), (13, 50, 9), (331, 53, 17)):
+    for m, n, k in ((211, 65, 1101), (97, 1100, 403), (90, 401, 1000), (560, 35, 260), (13, 50, 9), (331, 53, 17)):
         a, b = matrix(m, k, "rows", gemm.dtype, 3), matrix(k, n, "rows", gemm.dtype, 4)
         results = []
         for turned in (a, np.asfortranarray(a)):
@@ -151,14 +151,14 @@ def test_tiles_agree_with_the_whole_in_their_bits(machine: str, element: str):
 @pytest.mark.parametrize("parts", [1, 2, 12])
 def test_epilogue_covers_each_element_once(machine: str, element: str, parts: int):
     gemm = code(machine, element)
-    for m, n, k in ((100, 100, 20), (3, 70, 2100), (200, 1100, 1030), (90, 401, 1000), (5, 7, 0)):
-        a = matrix(m, k, "rows", gemm.dtype, 7)
-        for layout in ("rows", "columns") if m == 90 else ("columns",):
-            b = matrix(k, n, layout, gemm.dtype, 8)
-            c, seen = np.zeros((m, n), gemm.dtype), np.zeros((m, n))
-            for part in range(parts):
-                gemm.part(a, b, c, False, part, parts, seen)
-            assert (seen == 1).all()
+    sizes = [(100, 100, 20, "rc"), (3, 70, 2100, "rc"), (200, 1100, 1030, "rc"), (5, 7, 0, "rc")]
+    for m, n, k, layouts in (*sizes, (90, 401, 1000, "rr"), (90, 401, 1000, "rc"), (560, 35, 260, "cr")):
+        layout_a, layout_b = ({"r": "rows", "c": "columns"}[letter] for letter in layouts)
+        a, b = matrix(m, k, layout_a, gemm.dtype, 7), matrix(k, n, layout_b, gemm.dtype, 8)
+        c, seen = np.zeros((m, n), gemm.dtype), np.zeros((m, n))
+        for part in range(parts):
+            gemm.part(a, b, c, False, part, parts, seen)
+        assert (seen == 1).all()
 
 
 @pytest.mark.parametrize("machine, element", VARIANTS)
