@@ -1,15 +1,18 @@
 """Tests that run in several forks end as they do in one process; a worker that dies costs one test."""
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support.forked import in_child
+from tests.support.workers.supervisor import Supervisor
 from tests.support.workers.units import Queue
 from tests.support.workers.worker import is_reported
 
@@ -63,6 +66,7 @@ def test_workers_run_all_tests_also_those_behind_a_death(tmp_path: Path) -> None
     assert "the worker ended with SIGKILL while it ran this test" in printed
     assert "the worker ended with the code 3 while it ran this test" in printed
     assert "the worker ended with the code 0 while it ran this test" in printed
+    assert re.search(r"^workers ended after [\d.]+(, [\d.]+)+ s of tests$", printed, re.M)
 
 
 def test_the_first_failure_can_be_the_last(tmp_path: Path) -> None:
@@ -87,6 +91,17 @@ def test_an_interrupted_run_ends_what_its_tests_have_started(tmp_path: Path) -> 
     code, printed = run(tmp_path, "--workers", "2", modules={"test_interrupted": INTERRUPTED})
     assert code == pytest.ExitCode.INTERRUPTED and "KeyboardInterrupt" in printed
     assert (tmp_path / "torn-down").exists()
+
+
+def test_modules_to_begin_with_come_first_whether_they_wait_or_not() -> None:
+    paths = [Path(name) for name in ("a", "a", "b", "c", "d", "d")]
+    session: Any = SimpleNamespace(items=[SimpleNamespace(path=path) for path in paths])
+    waiting, long = ([path.name in names for path in paths] for names in ("bd", "cd"))
+    supervisor = Supervisor(session, 2, waiting, long)
+    queues = (supervisor._waiting, supervisor._computing)
+    taken = [["abcd"[number] for number in queue] for queue in queues]
+    supervisor._end()
+    assert taken == [["d", "b"], ["c", "a"]]
 
 
 def test_each_number_is_handed_out_once() -> None:

@@ -208,7 +208,7 @@ def on_path(path):
 
 def test_what_jobs_may_be():
     for jobs, message in [
-        ({"worker": 3}, "the job `worker` has 2 tasks: something is placed on one of them"),
+        ({"worker": 3}, "the job `worker` has 2 tasks: something is placed on a task of it or divided"),
         ({"worker": 3}, "write `job worker tasks 3` in the deployment file"),
         ({"nobody": 3}, "there is no job `nobody`; there are ps, worker"),
         ({"ps": 0}, "needs at least one task"),

@@ -35,19 +35,22 @@ class Worker:
 class Supervisor:
     """Of one session whose tests have been collected."""
 
-    def __init__(self, session: pytest.Session, count: int, waiting: Sequence[bool]) -> None:
+    def __init__(self, session: pytest.Session, count: int, waiting: Sequence[bool], long: Sequence[bool]) -> None:
+        """Of each test whether it waits, and whether it is of a module to begin with."""
         self._session, self._count = session, count
         self._units = units_of(session.items)
-        numbers = range(len(self._units))
-        late = [waiting[self._units[number].start] for number in numbers]
+        late, first = ([flags[unit.start] for unit in self._units] for flags in (waiting, long))
+        numbers = [number for number in range(len(first)) if first[number]]
+        numbers += [number for number in range(len(first)) if not first[number]]
         self._waiting = Queue([number for number in numbers if late[number]])
         self._computing = Queue([number for number in numbers if not late[number]])
         self._shared = mmap(-1, POSITION.size * count)
         self._selector = selectors.DefaultSelector()
         self._workers: list[Worker] = []
 
-    def run(self) -> None:
-        """Until all tests have run, or one that fails is to be the last."""
+    def run(self) -> list[float]:
+        """Until all tests have run, or one that fails is to be the last. After how many seconds each worker ended."""
+        begin, ends = time.monotonic(), list[float]()
         try:
             for slot in range(self._count):
                 self._start(slot, ())
@@ -60,7 +63,9 @@ class Supervisor:
                         self._read(worker)
                     else:
                         self._reap(worker)
+                        ends.append(time.monotonic() - begin)
                     stop_if_asked(self._session)
+            return ends
         finally:
             self._end()
 
