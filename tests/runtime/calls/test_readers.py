@@ -302,22 +302,39 @@ def _open_files(folder: Path) -> list[Path]:
     return [each for each in targets if folder in each.parents]
 
 
-@pytest.mark.parametrize("arguments", ["", ', shuffle = "records", seed = 5', ', on_error = "skip"'])
-def test_the_run_side_is_asked_for_the_first_record_and_the_end(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
-) -> None:
+def asked_for(monkeypatch: pytest.MonkeyPatch, most: int | None = None) -> list[int]:
+    """The positions of which the run side is asked what comes there. `most`: what a block says it has, of all rows."""
     asked: list[int] = []
     answer = readers._Reader.next
 
     def counted(reader: readers._Reader, request: HostRequest) -> None:
         asked.append(int(request.inputs[0][0]))
         answer(reader, request)
+        if most is not None:
+            reader.block._header.count = most
 
     monkeypatch.setattr(readers._Reader, "next", counted)
+    return asked
+
+
+@pytest.mark.parametrize("arguments", ["", ', shuffle = "records", seed = 5', ', on_error = "skip"'])
+def test_the_run_side_is_asked_for_the_first_record_and_the_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    asked = asked_for(monkeypatch)
     damage(folder, 2, 1) if "skip" in arguments else None
     model = program(folder, READ, f", passes = 3{arguments}")
     assert len(read(model)) == 45 - 3 * ("skip" in arguments)
     assert asked == ([0, 6, 21, 36, 45] if "skip" in arguments else [0, 45])
+
+
+def test_native_code_takes_all_rows_that_a_block_has_and_none_behind_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows behind them are right, too: what tells is who answers."""
+    asked = asked_for(monkeypatch, most=3)
+    assert len(read(program(folder, READ, ", passes = 3"))) == 45
+    assert asked == [*range(0, 45, 3), 45]
 
 
 def test_the_run_side_is_not_asked_what_is_in_a_plain_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
