@@ -311,7 +311,7 @@ def asked_for(monkeypatch: pytest.MonkeyPatch, most: int | None = None) -> list[
         asked.append(int(request.inputs[0][0]))
         answer(reader, request)
         if most is not None:
-            reader.block._header.count = most
+            reader.block._header.count = min(most, reader.block._header.count)
 
     monkeypatch.setattr(readers._Reader, "next", counted)
     return asked
