@@ -64,13 +64,18 @@ class Readers:
     @property
     def handlers(self) -> Mapping[str, Handler]:
         """By kind."""
-        decode = images.decode if self._decoders is None else self._decoders.decode
         return {
             RECORD_NEXT: lambda request: self._of(request).next(request),
             PARSE_EXAMPLE: lambda request: _parse(self._of(request), request),
             DECODE_RAW: lambda request: _decode(self._of(request), request),
-            DECODE_IMAGE: lambda request: decode_image(decode, self._of(request).locate, request),
+            DECODE_IMAGE: lambda request: self._image(self._of(request), request),
         }
+
+    def _image(self, reader: _Reader, request: HostRequest) -> None:
+        if self._decoders is not None:
+            return decode_image(self._decoders.decode, reader.locate, request)
+        resize = reader.block.resize
+        decode_image(lambda data, height, width: images.decode(data, height, width, resize), reader.locate, request)
 
     @property
     def blocks(self) -> Mapping[str, int]:

@@ -19,6 +19,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfc_runtime.records.resizing import NativeResize
+
 Numbers: TypeAlias = "NDArray[np.int64]"
 Bytes: TypeAlias = "NDArray[np.uint8]"
 
@@ -31,6 +33,7 @@ class BlockHeader(ctypes.Structure):
         ("count", ctypes.c_int64),
         ("rows", ctypes.c_void_p),  # of the structure `Row`
         ("decoders", ctypes.c_void_p),  # null, or a table of processes that decode images: `calls/decoders`
+        ("resize", ctypes.c_void_p),  # code that resizes images, from the first of them on: `resizing`
     )
 
 
@@ -61,6 +64,7 @@ class RecordBlock:
     def __init__(self) -> None:
         self._header = BlockHeader()
         self._kept: tuple[Numbers, Bytes | None] | None = None
+        self._resize: NativeResize | None = None
 
     @property
     def address(self) -> int:
@@ -70,6 +74,16 @@ class RecordBlock:
     def use_decoders(self, address: int) -> None:
         """Has images of the records decoded by the processes of this table."""
         self._header.decoders = address
+
+    @property
+    def resize(self) -> NativeResize | None:
+        """The code that resizes images, once it has asked for one."""
+        address = self._header.resize
+        if self._resize is None and address:
+            from dfc_runtime.records.resizing import NativeResize  # only programs with images
+
+            self._resize = NativeResize(address)
+        return self._resize
 
     def fill(self, data: Bytes | None, **columns: Numbers | int) -> None:
         """Other records, with the columns of `Row` by name; `data` is kept, as addresses are in it."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from dfc_runtime.records.resizing import NativeResize
+
 Pixels: TypeAlias = "NDArray[np.uint8]"
 CHANNELS = 3
 MOST_PIXELS = 1 << 28
@@ -42,17 +44,17 @@ def require_decoder() -> None:
     del JpegImagePlugin, PngImagePlugin
 
 
-def decode(data: bytes, height: int, width: int) -> Pixels:
-    """The image as `[height, width, 3]`, red, green and blue.
+def decode(data: bytes, height: int, width: int, resize: NativeResize | None = None) -> Pixels:
+    """The image as `[height, width, 3]`, red, green and blue; code resizes it, where there is some.
 
     A JPEG image that is at least twice as large both ways is decoded at a half, a quarter or an eighth, by the
     decoder's own transform. What comes out is resized by linear interpolation over as many pixels as become one (a
-    triangle, in whole numbers), whatever its proportions are. Transparency is left out, of 16 bits the upper ones
-    count.
+    triangle, in whole numbers), whatever its proportions are, first along rows and then along columns. Transparency is
+    left out, of 16 bits the upper ones count.
     """
     try:
         image, box = _opened(data, height, width)
-        return _resized(image, box, height, width)
+        return _resized(_in_colour(image), box, (height, width), resize)
     except DamagedImage:
         raise
     except Exception as problem:  # its parsers raise whatever they come across
@@ -77,7 +79,8 @@ def _opened(data: bytes, height: int, width: int) -> tuple[Any, tuple[float, flo
     return image, None if drafted is None else drafted[1]
 
 
-def _resized(image: Any, box: tuple[float, float, float, float] | None, height: int, width: int) -> Pixels:
+def _in_colour(image: Any) -> Any:
+    """The image with all of its pixels, in red, green and blue."""
     import numpy as np  # as above
     from PIL import Image
 
@@ -85,9 +88,26 @@ def _resized(image: Any, box: tuple[float, float, float, float] | None, height: 
     image.info.pop("transparency", None)  # else it is a warning for some palettes
     if image.mode.startswith("I"):  # 16 bits a pixel, which `convert` would clip
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.mode != "RGB":
-        image = image.convert("RGB")
-    image = image.resize((width, height), Image.Resampling.BILINEAR, box)
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _resized(
+    image: Any, box: tuple[float, float, float, float] | None, size: tuple[int, int], resize: NativeResize | None
+) -> Pixels:
+    """In another size, by code or by Pillow, which are asked for the same: of both directions at once Pillow begins
+    with the one or the other, by its version and the form of the image."""
+    import numpy as np  # as above
+    from PIL import Image
+
+    (height, width), (columns, rows) = size, image.size
+    extent = (rows, columns) if box is None else (box[3], box[2])
+    if (rows, columns, *extent) != (*size, *size):
+        pixels = None if resize is None else resize(image.tobytes("raw", "RGBX"), (rows, columns), extent, size)
+        if pixels is not None:
+            return pixels
+        linear = Image.Resampling.BILINEAR
+        image = image.resize((width, rows), linear, (0, 0, extent[1], rows))
+        image = image.resize((width, height), linear, (0, 0, width, extent[0]))
     return np.frombuffer(image.tobytes(), np.uint8).reshape(height, width, CHANNELS)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import dfc
 from dfc_runtime.errors import FileError, RecordError, RunError, UnsupportedError
@@ -72,6 +73,12 @@ def test_a_damaged_image_is_an_error_with_its_file_number_and_offset(tmp_path: P
         model.next()
     error = caught.value
     assert (error.code, error.file, error.record, error.offset) == ("E0914", str(path), 1, size)
+
+
+def test_code_resizes_images_without_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [decode(data, HEIGHT, WIDTH) for data in GOOD] * 2
+    monkeypatch.delattr(Image.Image, "resize")
+    np.testing.assert_array_equal([each.image for each in drained(flagged(tmp_path).next)], expected)
 
 
 def test_images_of_folders_have_the_number_of_their_folder(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from dfc_target_cpu.entries.dims import DimCode
 from dfc_target_cpu.entries.examples import Feature, parse_function
 from dfc_target_cpu.entries.futexes import architecture_of
 from dfc_target_cpu.entries.images import decode_function
+from dfc_target_cpu.entries.resizing import resize_function
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import NULL, i64
 from dfc_target_cpu.machine import Machine
@@ -175,11 +176,14 @@ class RecordCall:
         return f.cast("zext", fits, "i64")
 
     def _decode_image(self) -> Value:
-        """Has a process decode it, where there are some; a flag is that of an image that is intact."""
+        """Has a process decode it, where there are some; a flag is that of an image that is intact. The run side, which
+        decodes it else, is given code that resizes it."""
         f = self.f
         answered = f.alloca("i64", align=8)
         f.store(i64(0), answered)
         with self._block() as block:
+            resize = Value("ptr", f"@{resize_function(self.module)}")
+            f.store(resize, field_address(f, BlockHeader, block, "resize"))
             decoders = _load(f, BlockHeader, block, "decoders")
             with f.when(f.icmp("ne", decoders, NULL), "decoders"):
                 data, begin, length, _ = self._string()
