@@ -19,8 +19,7 @@ LARGER = {
     "dfc/kernels": 22,
     "runtime/dfc_runtime/calls": 25,
     "runtime/dfc_runtime/distributed/calls": 21,
-    "runtime/dfc_runtime/records": 25,
-    "targets/cpu/compile/dfc_target_cpu/entries": 21,
+    "runtime/dfc_runtime/records": 22,
     "targets/cpu/compile/dfc_target_cpu/product": 22,
 }
 

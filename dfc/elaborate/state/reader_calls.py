@@ -58,7 +58,7 @@ from dfc.ops.effects.records import (
 )
 from dfc.ops.operators import op_between
 from dfc_runtime.records.fields import PACKED
-from dfc_runtime.records.images import LARGEST_SIDE
+from dfc_runtime.records.images.decoding import LARGEST_SIDE
 
 Arguments = Mapping[str, Argument]
 POSITION, SKIPPED = range(2)

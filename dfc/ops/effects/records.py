@@ -120,7 +120,7 @@ def _infer_decode(types: Sequence[TensorType], attributes: Attributes) -> Sequen
 def _infer_image(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
     assert isinstance(attributes, ImageAttributes)
     _check_string(types)
-    from dfc_runtime.records.images import CHANNELS, LARGEST_SIDE  # as above
+    from dfc_runtime.records.images.decoding import CHANNELS, LARGEST_SIDE  # as above
 
     sides = attributes.height, attributes.width
     if not all(1 <= side <= LARGEST_SIDE for side in sides):

@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 
 from dfc_runtime.errors import FeedError, LimitError
-from dfc_runtime.records.decoder_table import FREE, GREETING, LOST, REPLY, REQUEST, Decoder, DecoderTable
-from dfc_runtime.records.image_worker import received
-from dfc_runtime.records.images import CHANNELS, DamagedImage, Pixels, decode
+from dfc_runtime.records.images.decoder_table import FREE, GREETING, LOST, REPLY, REQUEST, Decoder, DecoderTable
+from dfc_runtime.records.images.decoding import CHANNELS, DamagedImage, Pixels, decode
+from dfc_runtime.records.images.worker import received
 
 VARIABLE = "DFC_DECODERS"
 MOST = 1024
-WORKER = ("-P", "-m", "dfc_runtime.records.image_worker")
+WORKER = ("-P", "-m", "dfc_runtime.records.images.worker")
 """What the interpreter of a process runs, whatever is in the working folder; the number of its socket follows."""
 PATIENCE = 60
 """Seconds after which an image counts as one that ends its decoder."""

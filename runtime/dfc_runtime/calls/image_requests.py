@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.errors import RecordError
-from dfc_runtime.records.images import DamagedImage, Pixels
+from dfc_runtime.records.images.decoding import DamagedImage, Pixels
 
 Locate = Callable[[int], tuple[str, str, int, int]]
 """Of the record with a number: in words, its file, its number in that, and its offset."""

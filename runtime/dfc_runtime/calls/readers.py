@@ -23,13 +23,14 @@ from dfc_runtime.errors import EndOfData, FeedError, FileError, LimitError, Reco
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import DECODE_IMAGE, DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT, HostSite, Manifest
 from dfc_runtime.names import did_you_mean
-from dfc_runtime.records import example, images
+from dfc_runtime.records import example
 from dfc_runtime.records.blocks import RecordBlock
 from dfc_runtime.records.columnar.library import require_arrow
 from dfc_runtime.records.fields import PACKED, STRING, STRING_BYTES
 from dfc_runtime.records.files import LOST, IndexedFiles
 from dfc_runtime.records.formats import FORMATS, RECORDS
 from dfc_runtime.records.framing import Numbers, OnError
+from dfc_runtime.records.images import decoding
 from dfc_runtime.records.stream import RecordStream, Shuffled, share
 from dfc_runtime.records.wire import WireError
 from dfc_runtime.terminal import in_one_line
@@ -75,7 +76,7 @@ class Readers:
         if self._decoders is not None:
             return decode_image(self._decoders.decode, reader.locate, request)
         resize = reader.block.resize
-        decode_image(lambda data, height, width: images.decode(data, height, width, resize), reader.locate, request)
+        decode_image(lambda data, height, width: decoding.decode(data, height, width, resize), reader.locate, request)
 
     @property
     def blocks(self) -> Mapping[str, int]:
@@ -93,7 +94,7 @@ class Readers:
         """Processes that decode the images of a program, where it has some and the environment asks for processes."""
         if not any(site.kind == DECODE_IMAGE for site in manifest.sites):
             return None
-        images.require_decoder()
+        decoding.require_decoder()
         from dfc_runtime.calls.decoders import Decoders, requested  # few programs decode images
 
         count = requested()

@@ -13,7 +13,7 @@ from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.manifest import DECODE_IMAGE, DECODE_RAW, RECORD_NEXT, HostSite, SiteOperand, StateEntry
 from dfc_runtime.records.fields import NUMPY_TYPES, PACKED, STRING, STRING_BYTES
 from dfc_runtime.records.formats import FORMATS, RECORDS, layout_of
-from dfc_runtime.records.images import CHANNELS, LARGEST_SIDE
+from dfc_runtime.records.images.decoding import CHANNELS, LARGEST_SIDE
 
 POSITION, LOCATION = SiteOperand("i64", (2,)), SiteOperand("i64", (3,))
 FLAG = SiteOperand("bool", ())

@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfc_runtime.records.resizing import NativeResize
+    from dfc_runtime.records.images.resizing import NativeResize
 
 Numbers: TypeAlias = "NDArray[np.int64]"
 Bytes: TypeAlias = "NDArray[np.uint8]"
@@ -80,7 +80,7 @@ class RecordBlock:
         """The code that resizes images, once it has asked for one."""
         address = self._header.resize
         if self._resize is None and address:
-            from dfc_runtime.records.resizing import NativeResize  # only programs with images
+            from dfc_runtime.records.images.resizing import NativeResize  # only programs with images
 
             self._resize = NativeResize(address)
         return self._resize

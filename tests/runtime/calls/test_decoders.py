@@ -14,7 +14,7 @@ import pytest
 from dfc_runtime.calls import decoders
 from dfc_runtime.calls.decoders import Decoders
 from dfc_runtime.errors import FeedError, LimitError
-from dfc_runtime.records.images import DamagedImage, decode
+from dfc_runtime.records.images.decoding import DamagedImage, decode
 from tests.runtime.calls.test_image_requests import GOOD, HEIGHT, IMAGES, WIDTH, flagged
 from tests.support.image_files import jpeg, smooth
 from tests.support.pipelines import drained, eventually

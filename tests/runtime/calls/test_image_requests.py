@@ -13,7 +13,7 @@ import dfc
 from dfc_runtime.errors import FileError, RecordError, RunError, UnsupportedError
 from dfc_runtime.module import Module
 from dfc_runtime.records.example import encode_example
-from dfc_runtime.records.images import decode
+from dfc_runtime.records.images.decoding import decode
 from tests.support.image_files import jpeg, png, smooth, write_samples
 from tests.support.pipelines import compiled, drained
 from tests.support.record_files import write_records

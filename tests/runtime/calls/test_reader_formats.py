@@ -16,7 +16,7 @@ from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.errors import LimitError, RecordError, UnsupportedError
 from dfc_runtime.module import Module
 from dfc_runtime.records.stream import RecordStream
-from dfc_target_cpu.entries import records
+from dfc_target_cpu.entries.records import requests
 from dfc_target_cpu.llvm.values import i64
 from tests.support.columnar_files import some_table, write_parquet
 from tests.support.pipelines import compiled, drained
@@ -135,7 +135,7 @@ def test_what_code_leaves_to_the_run_side_is_the_same(rows: Path, monkeypatch: p
     (rows / "0.csv").unlink()
     native = drained(program(rows, ROWS).next)
     monkeypatch.setattr(readers.RecordBlock, "fill", lambda block, data, **columns: block.empty())
-    monkeypatch.setattr(records.RecordCall, "_unpack", lambda call: i64(0))
+    monkeypatch.setattr(requests.RecordCall, "_unpack", lambda call: i64(0))
     model = dfc.loads(dfc.compile(text=f"dfg 1\n{ROWS.replace('ARGUMENTS', '')}").to_bytes(), threads=1, folder=rows)
     for each, other in zip(native, drained(model.next), strict=True):
         assert (bytes(each.name), each.label, each.x.tolist()) == (bytes(other.name), other.label, other.x.tolist())

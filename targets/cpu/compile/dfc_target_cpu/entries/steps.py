@@ -355,7 +355,7 @@ class StepCode:
         """Has the run side answer, unless code does: of what is about records, it nearly always can."""
         f, scope, answered = self.f, self.scope, i64(0)
         if site.kind in RECORD_KINDS:
-            from dfc_target_cpu.entries.records import RecordCall  # most programs read none
+            from dfc_target_cpu.entries.records.requests import RecordCall  # most programs read none
 
             common = (scope.lowering.module, scope.lowering.machine, f, self.context, self.dims)
             answered = RecordCall(*common, scope.program, site, pointers).write()

@@ -10,8 +10,8 @@ import signal
 import socket
 import sys
 
-from dfc_runtime.records.decoder_table import GREETING, REPLY, REQUEST
-from dfc_runtime.records.images import DamagedImage, decode, require_decoder
+from dfc_runtime.records.images.decoder_table import GREETING, REPLY, REQUEST
+from dfc_runtime.records.images.decoding import DamagedImage, decode, require_decoder
 
 
 def received(connection: socket.socket, size: int) -> bytearray | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dfc_target_cpu.entries.checksums import INSTRUCTION, masked_checksum
+from dfc_target_cpu.entries.records.checksums import INSTRUCTION, masked_checksum
 from dfc_target_cpu.llvm.text import ModuleText, Parameter
 from tests.support import record_files
 from tests.support.cpu_code import host, load

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dfc_runtime.errors import UnsupportedError
-from dfc_runtime.records import images
+from dfc_runtime.records.images import decoding
 from tests.support.image_files import Pixels, jpeg, png, smooth
 
 
@@ -28,13 +28,13 @@ def resized(pixels: Pixels, height: int, width: int) -> NDArray[np.float64]:
 
 def test_an_image_of_the_size_that_is_wanted_keeps_its_pixels() -> None:
     pixels = np.random.default_rng(3).integers(0, 256, (5, 7, 3), np.uint8)
-    np.testing.assert_array_equal(images.decode(png(pixels), 5, 7), pixels)
+    np.testing.assert_array_equal(decoding.decode(png(pixels), 5, 7), pixels)
 
 
 @pytest.mark.parametrize("size", [(9, 13), (40, 31), (60, 20)])
 def test_another_size_is_linear_interpolation_over_the_pixels_that_become_one(size: tuple[int, int]) -> None:
     pixels = np.random.default_rng(4).integers(0, 256, (37, 29, 3), np.uint8)
-    np.testing.assert_allclose(images.decode(png(pixels), *size), resized(pixels, *size), atol=1)
+    np.testing.assert_allclose(decoding.decode(png(pixels), *size), resized(pixels, *size), atol=1)
 
 
 def test_grey_is_repeated_transparency_left_out_and_of_16_bits_the_upper_ones_count() -> None:
@@ -42,13 +42,13 @@ def test_grey_is_repeated_transparency_left_out_and_of_16_bits_the_upper_ones_co
     three = np.repeat(grey[..., None], 3, axis=2)
     alpha = np.concatenate([three, 255 - three[..., :1]], axis=2)
     for file in (png(grey), png(alpha), png(grey.astype(np.uint16) * 256 + 200)):
-        np.testing.assert_array_equal(images.decode(file, 4, 6), three)
+        np.testing.assert_array_equal(decoding.decode(file, 4, 6), three)
 
 
 @pytest.mark.parametrize("size", [(120, 90), (61, 50), (29, 22), (11, 10)])
 def test_jpeg_decoded_smaller_is_what_the_whole_image_resized_is(size: tuple[int, int]) -> None:
     pixels = smooth(123, 92)
-    got, expected = images.decode(jpeg(pixels), *size).astype(np.float64), resized(pixels, *size)
+    got, expected = decoding.decode(jpeg(pixels), *size).astype(np.float64), resized(pixels, *size)
     np.testing.assert_allclose(got, expected, atol=5)
     assert np.abs(got - expected).mean() < 1
 
@@ -67,18 +67,18 @@ DAMAGED = {
 @pytest.mark.parametrize("what", DAMAGED)
 def test_what_is_no_image_is_said_to_be_none(what: str) -> None:
     data, reason = DAMAGED[what]
-    with pytest.raises(images.DamagedImage, match=reason):
-        images.decode(data, 8, 8)
+    with pytest.raises(decoding.DamagedImage, match=reason):
+        decoding.decode(data, 8, 8)
 
 
 def test_an_image_that_claims_more_pixels_than_memory_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "MOST_PIXELS", 1599)
-    with pytest.raises(images.DamagedImage, match="it says that it has 40 x 40 pixels, and at most 1,599"):
-        images.decode(WHOLE, 8, 8)
+    monkeypatch.setattr(decoding, "MOST_PIXELS", 1599)
+    with pytest.raises(decoding.DamagedImage, match="it says that it has 40 x 40 pixels, and at most 1,599"):
+        decoding.decode(WHOLE, 8, 8)
 
 
 def test_without_the_library_one_message_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(UnsupportedError, match=r"(?s)Pillow.*pip install 'dfc-runtime\[images\]'") as caught:
-        images.require_decoder()
+        decoding.require_decoder()
     assert caught.value.code == "E1001"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dfc_runtime.records.resizing import NativeResize
+    from dfc_runtime.records.images.resizing import NativeResize
 
 Pixels: TypeAlias = "NDArray[np.uint8]"
 CHANNELS = 3

@@ -20,13 +20,13 @@ from dfc_runtime.records.blocks import BlockHeader, Row
 from dfc_runtime.records.fields import PACKED, STRING, STRING_BYTES
 from dfc_runtime.records.formats import RECORDS
 from dfc_runtime.records.framing import HEAD, LENGTH, TAIL
-from dfc_target_cpu.entries.checksums import masked_checksum
 from dfc_target_cpu.entries.context_code import field_address, load_field
 from dfc_target_cpu.entries.dims import DimCode
-from dfc_target_cpu.entries.examples import Feature, parse_function
 from dfc_target_cpu.entries.futexes import architecture_of
-from dfc_target_cpu.entries.images import decode_function
-from dfc_target_cpu.entries.resizing import resize_function
+from dfc_target_cpu.entries.records.checksums import masked_checksum
+from dfc_target_cpu.entries.records.examples import Feature, parse_function
+from dfc_target_cpu.entries.records.images import decode_function
+from dfc_target_cpu.entries.records.resizing import resize_function
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import NULL, i64
 from dfc_target_cpu.machine import Machine

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dfc_runtime.records import images
-from dfc_runtime.records.resizing import NativeResize
-from dfc_target_cpu.entries.resizing import resize_function
+from dfc_runtime.records.images import decoding
+from dfc_runtime.records.images.resizing import NativeResize
+from dfc_target_cpu.entries.records.resizing import resize_function
 from dfc_target_cpu.llvm.text import ModuleText, Parameter
 from dfc_target_cpu.machine import Machine
 from tests.support.cpu_code import Code, load, runnable_machines
@@ -84,7 +84,9 @@ def test_images_of_every_kind_have_the_pixels_that_they_have_without_code(best: 
     alpha = np.concatenate([three, three[..., :1]], axis=2)
     for file in (png(grey), png(three), png(alpha), png(grey.astype(np.uint16) * 256), jpeg(smooth(123, 92))):
         for size in ((20, 20), (31, 45), (61, 50)):
-            np.testing.assert_array_equal(images.decode(file, *size, best[1]), images.decode(file, *size), str(size))
+            np.testing.assert_array_equal(
+                decoding.decode(file, *size, best[1]), decoding.decode(file, *size), str(size)
+            )
 
 
 def test_an_image_that_is_narrower_than_the_pixels_that_become_one_is_left_to_pillow(
@@ -93,4 +95,4 @@ def test_an_image_that_is_narrower_than_the_pixels_that_become_one_is_left_to_pi
     pixels = np.random.default_rng(6).integers(0, 256, (8, 3, 3), np.uint8)
     assert best[1](Image.fromarray(pixels).tobytes("raw", "RGBX"), (8, 3), (8, 3), (4, 1)) is None
     wanted = by_pillow(pixels, (8, 3), (4, 1))
-    np.testing.assert_array_equal(images.decode(png(pixels), 4, 1, best[1]), wanted)
+    np.testing.assert_array_equal(decoding.decode(png(pixels), 4, 1, best[1]), wanted)

@@ -3,7 +3,7 @@
 Guarantees the pixels of Pillow's `resize` with `BILINEAR`, bit by bit: a triangle filter in whole numbers, first along
 rows and then along columns, rounded to bytes behind each. Weights are computed here as Pillow computes them, in f64,
 and rounded to 22 bits behind the point; code multiplies and adds whole numbers, in whatever order. So who resizes, this
-or Pillow, does not matter. Assumes code of `dfc_target_cpu.entries.resizing`.
+or Pillow, does not matter. Assumes code of `dfc_target_cpu.entries.records.resizing`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Images that generated code has decoded by processes, over their sockets, without the run side.
 
-Assumes a table and processes as in `dfc_runtime.records.decoder_table`. Guarantees that a decoder is asked by one
-thread at a time; that one which does not answer in full is marked as lost and not asked again; and that pixels count
-only if all of them came.
+Assumes a table and processes as in `dfc_runtime.records.images.decoder_table`. Guarantees that a decoder is asked by
+one thread at a time; that one which does not answer in full is marked as lost and not asked again; and that pixels
+count only if all of them came.
 """
 
 import ctypes
 
-from dfc_runtime.records.decoder_table import BUSY, FREE, LOST, Decoder, DecoderTable
+from dfc_runtime.records.images.decoder_table import BUSY, FREE, LOST, Decoder, DecoderTable
 from dfc_target_cpu.entries import futexes
 from dfc_target_cpu.entries.context_code import field_address, load_field
 from dfc_target_cpu.entries.futexes import architecture_of

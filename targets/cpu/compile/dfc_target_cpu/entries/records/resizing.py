@@ -1,4 +1,4 @@
-"""Images in another size, in generated code: `dfc_runtime.records.resizing` says what it is called with.
+"""Images in another size, in generated code: `dfc_runtime.records.images.resizing` says what it is called with.
 
 Along rows two pixels of four bytes are a step, whose eight products are added to eight sums; along columns sixteen
 bytes of a row are. Guarantees sums of whole numbers, which no order changes, rounded and limited to a byte. Takes no
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from dfc_driver_cpu.context import llvm_type_of
-from dfc_runtime.records.resizing import CALL_FIELDS, PIXEL, PRECISION, ResizeCall
+from dfc_runtime.records.images.resizing import CALL_FIELDS, PIXEL, PRECISION, ResizeCall
 from dfc_target_cpu.entries.context_code import field_address
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import constant, i64

@@ -11,7 +11,7 @@ import pytest
 from dfc_runtime.records import example
 from dfc_runtime.records.example import encode_example
 from dfc_runtime.records.wire import WireError
-from dfc_target_cpu.entries.examples import Feature, parse_function
+from dfc_target_cpu.entries.records.examples import Feature, parse_function
 from dfc_target_cpu.llvm.text import ModuleText, Parameter
 from tests.support.cpu_code import host, load
 from tests.support.example_messages import PACKED, UNPACKED
