@@ -44,7 +44,7 @@ def test_imports_are_found_in_every_form(code: str, imported: list[tuple[str, st
 def test_it_is_what_is_in_the_tree() -> None:
     for file in python_files()[::100]:
         nodes = list(ast.walk(ast.parse(text_of(file))))
-        modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+        modules = {"." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)}
         assert {module for module, part in imports_in(code_of_file(file)) if part} == modules, file
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
         assert names <= set(re.findall(r"\w+", code_of_file(file))), file
