@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from dfc_runtime.calls.calls import Machinery
+from dfc_runtime.calls.compiling.origin import Origin
+from dfc_runtime.calls.compiling.partial import Build, PartialEntries
 from dfc_runtime.calls.functions import make_call
-from dfc_runtime.calls.origin import Origin
-from dfc_runtime.calls.partial import PartialEntries
 from dfc_runtime.checkpoints import restore as checkpoints
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.requests import warn_of_skipped
 from dfc_runtime.checkpoints.saving import Saver, Saving, save_request
 from dfc_runtime.driver import Driver
+from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.observe.finite import checked, has_checks
@@ -85,6 +86,7 @@ class Module:
         self._machinery = machinery
         self.summaries = machinery.hosts.summaries
         self.at_close: list[Callable[[], None]] = []
+        self.reload: Callable[[bytes], Module] = _not_loaded_alone
         self._saver = saver
         self._parts = PartialEntries(origin, self._machinery)
         called = [number for number, each in enumerate(self.manifest.entries) if not each.is_runner]
@@ -163,6 +165,20 @@ class Module:
         needs the compiler."""
         return self._parts.run(fetch, feed)
 
+    def extend(self, text: str) -> Module:
+        """A new program: this one with the declarations of `text` behind it, entries, variables and whatever a program
+        may declare. It goes on from a copy of the state; this one stays as it is. Needs the compiler; mistakes are told
+        by its `CompileError`, at lines of `text`."""
+        from dfc_runtime.calls.compiling.extension import (  # most programs stay what they are
+            copy_state,
+            extended_bundle,
+        )
+
+        origin = parts_of(self).origin
+        longer = self.reload(extended_bundle(origin, Build.of(self.manifest), text))
+        copy_state(self, longer)
+        return longer
+
     def free(self) -> None:
         """Gives working memory back until the next call."""
         with self.state.alone:
@@ -219,6 +235,10 @@ class Module:
 
     def _saved(self) -> list[str]:
         return [entry.name for entry in self.manifest.state if entry.saved]
+
+
+def _not_loaded_alone(_: bytes) -> Module:
+    raise UnsupportedError("the program of one rank of many cannot be extended", code="E1001")
 
 
 _OWN = frozenset({"name"})

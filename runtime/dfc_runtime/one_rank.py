@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,11 +19,11 @@ from numpy.typing import NDArray
 
 from dfc_runtime.calls.answers import Answers
 from dfc_runtime.calls.calls import Machinery
+from dfc_runtime.calls.compiling.origin import Origin, sources_of
 from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.calls.gate import Gate, Queue
 from dfc_runtime.calls.hosts import Handler, Hosts
 from dfc_runtime.calls.memory import Arena, ResultMemory, aligned, memory_limit, working_limit
-from dfc_runtime.calls.origin import Origin, sources_of
 from dfc_runtime.checkpoints.saving import Saver
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
@@ -102,6 +103,8 @@ def load_alone(
         answering.handlers or {}, answering.summaries, recorder, answering.folder_of(source), answering.data or {}
     )
     module = _load(source, stated, initialise, answers, check_finite=check_finite)
+    around = replace(answering, trace=None, folder=answering.folder_of(source))
+    module.reload = lambda bundle: load_alone(bundle, stated, around, initialise=True, check_finite=check_finite)
     return _traced(module, recorder, answering.trace)
 
 

@@ -25,8 +25,8 @@ step "train/loss" from "train/p", "y"
 step "train/loss" from "x", "y"
 """
 WITHOUT = """
-import dfc_runtime.calls.partial
-dfc_runtime.calls.partial.COMPILER = "dfc.no_such_module"
+import dfc_runtime.calls.compiling.partial
+dfc_runtime.calls.compiling.partial.COMPILER = "dfc.no_such_module"
 """
 
 

@@ -14,10 +14,9 @@ MOST = 20
 LARGER = {
     "dfc/cli": 23,
     "dfc/distribute/deployment": 24,
-    "dfc/driver": 22,
     "dfc/ir": 22,
     "dfc/kernels": 22,
-    "runtime/dfc_runtime/calls": 25,
+    "runtime/dfc_runtime/calls": 23,
     "runtime/dfc_runtime/distributed/calls": 21,
     "runtime/dfc_runtime/records": 22,
     "targets/cpu/compile/dfc_target_cpu/product": 22,

@@ -112,7 +112,9 @@ def _no_role(role: str, known: Iterable[str]) -> NoReturn:
 
 
 def _show_step(file: str, fetches: tuple[str, ...], feeds: tuple[str, ...], pairs: tuple[str, ...]) -> int:
-    from dfc.driver.partial import show_step  # what it imports costs start-up time only where a step is asked for
+    from dfc.driver.loaded.partial import (
+        show_step,  # what it imports costs start-up time only where a step is asked for
+    )
 
     options = CompileOptions(settings=tuple(settings(pairs).items()))
     return _print(api.Shown(*show_step(source_of(file), options, fetches, feeds)))

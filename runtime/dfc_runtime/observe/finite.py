@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls.calls import Machinery
+from dfc_runtime.calls.compiling.origin import Origin
 from dfc_runtime.calls.device_arrays import on_host
-from dfc_runtime.calls.origin import Origin
 from dfc_runtime.errors import DfcError, RunError, UnsupportedError
 from dfc_runtime.formats.manifest import Entry, Manifest
 
-COMPILER = "dfc.driver.nonfinite"
+COMPILER = "dfc.driver.loaded.nonfinite"
 CODE = "E0910"
 KIND = "finite"
 Array = NDArray[np.generic]

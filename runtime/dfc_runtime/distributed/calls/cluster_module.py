@@ -292,6 +292,11 @@ class ClusterModule:
         with self._lock:
             return self._parts.run(self._end, fetch, feed)
 
+    def extend(self, text: str) -> NoReturn:
+        """Programs on many ranks cannot be extended yet: `UnsupportedError`."""
+        text = "a program on many ranks cannot be extended: compile it with them, and restore its state"
+        raise UnsupportedError(text, code="E1001")
+
     def __getattr__(self, name: str) -> NoReturn:
         entries: Mapping[str, ClusterEntry] = self.__dict__.get("entries", {})
         raise AttributeError(f"the program has no entry {name!r}{did_you_mean(name, entries)}")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from dfc_runtime.calls.origin import sources_of
-from dfc_runtime.calls.partial import Build, ClusterSpecialiser, import_compiler
+from dfc_runtime.calls.compiling.origin import sources_of
+from dfc_runtime.calls.compiling.partial import Build, ClusterSpecialiser, import_compiler
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.bundle import OpenBundle

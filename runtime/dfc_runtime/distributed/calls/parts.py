@@ -15,8 +15,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from dfc_runtime.calls.compiling.partial import Build, ClusterSpecialiser, Filled, fed_values, fetched_names
 from dfc_runtime.calls.hosts import Handler
-from dfc_runtime.calls.partial import Build, ClusterSpecialiser, Filled, fed_values, fetched_names
 from dfc_runtime.calls.results import Results, results_type
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.client import Client

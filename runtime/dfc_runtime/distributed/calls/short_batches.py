@@ -15,9 +15,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dfc_runtime.calls.compiling.partial import Filled
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.calls.gate import Refusing
-from dfc_runtime.calls.partial import Filled
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.client import Client, Request
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan, split_fault

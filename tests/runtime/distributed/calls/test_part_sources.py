@@ -10,7 +10,7 @@ import pytest
 
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
-from dfc.driver.partial import ClusterSpecialiser
+from dfc.driver.loaded.partial import ClusterSpecialiser
 from dfc.ir.options import CompileOptions
 from dfc_runtime.calls import partial
 from dfc_runtime.distributed.calls.edges import Tags

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dfc_runtime.distributed.transport.in_process import Faults
-from dfc_runtime.errors import RunError
+from dfc_runtime.errors import RunError, UnsupportedError
 from tests.support.cluster_parts import (
     NAMES,
     PARTITIONED,
@@ -225,3 +225,11 @@ def test_what_is_colocated_with_a_divided_variable_can_be_fed():
     ones = np.ones((8, 3), np.float32)
     found = on_cluster(data, 4, lambda module: module.run("train/loss", {"train/x": ones, "train/s": 2 * ones}))
     assert found == 2.0
+
+
+def test_a_program_on_many_ranks_is_not_extended():
+    def refused(module):
+        with pytest.raises(UnsupportedError, match="cannot be extended"):
+            module.extend("fn f(x: f32) -> f32 = x")
+
+    on_cluster(replicated(), 1, refused, jobs={"worker": 1})

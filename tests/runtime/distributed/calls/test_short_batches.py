@@ -11,7 +11,7 @@ import dfc
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
-from dfc.driver.partial import ClusterSpecialiser
+from dfc.driver.loaded.partial import ClusterSpecialiser
 from dfc.ir.options import CompileOptions
 from dfc_runtime.errors import FeedError
 from tests.support.clusters import cluster_bundle, on_cluster

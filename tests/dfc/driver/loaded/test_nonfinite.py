@@ -11,7 +11,7 @@ import dfc
 from dfc_runtime.errors import RunError
 from dfc_runtime.module import Module
 
-DIGITS = Path(__file__).resolve().parents[3] / "samples" / "digits.dfg"
+DIGITS = Path(__file__).resolve().parents[4] / "samples" / "digits.dfg"
 PROGRAM = """dfg 1
 
 param w: f32[4] = 1

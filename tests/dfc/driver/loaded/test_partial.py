@@ -13,11 +13,11 @@ import pytest
 import dfc
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
-from dfc.driver.partial import Specialiser
+from dfc.driver.loaded.partial import Specialiser
 from dfc.ir.graph import Value
 from dfc.ir.options import CompileOptions
 from dfc.ir.types import TensorType
-from dfc_runtime.calls import partial
+from dfc_runtime.calls.compiling import partial
 from dfc_runtime.errors import RunError
 from dfc_runtime.observe.kernel_times import TICK, Meter
 from tests.support.cases import Case, array_of

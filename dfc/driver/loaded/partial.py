@@ -31,8 +31,8 @@ from dfc.ir.graph import Graph
 from dfc.ir.names import identifier
 from dfc.ir.options import CompileOptions, TargetOptions
 from dfc.ops.spelling import show as show_graph
+from dfc_runtime.calls.compiling.partial import Build
 from dfc_runtime.calls.formulas import Formula
-from dfc_runtime.calls.partial import Build
 from dfc_runtime.errors import UnsupportedError
 from dfc_runtime.formats.cluster import site
 
@@ -63,10 +63,10 @@ def specialiser(
 ) -> Specialiser:
     """For the program with these texts by relative path, the main one first. `isa` are its variants, and `how` it was
     compiled."""
-    return Specialiser(rebuilt(sources, settings), _options(target, isa.split(), how))
+    return Specialiser(rebuilt(sources, settings), options_of(target, isa.split(), how))
 
 
-def _options(target: str, variants: Sequence[str], how: Build) -> CompileOptions:
+def options_of(target: str, variants: Sequence[str], how: Build) -> CompileOptions:
     """Those that the program was compiled with."""
     asked = TargetOptions(isas=tuple(variants))
     return CompileOptions(target=target, target_options=asked, timed=how.timed, check_finite=how.check_finite)
@@ -84,7 +84,7 @@ def cluster_specialiser(
 ) -> ClusterSpecialiser:
     """For a program on many ranks: `deployment` is the name and the text of its deployment file, `state_sites` says of
     all state where it lies, as `job` or `job:task`, and `elastic` jobs may have any number of tasks."""
-    options = _options(target, variants, how)
+    options = options_of(target, variants, how)
     built = rebuilt(sources, settings)
     sites = {name: TaskSite(*site(text)) for name, text in state_sites.items()}
     with _compiled_once():
@@ -137,7 +137,7 @@ class ClusterSpecialiser:
         try:
             bundle, padding = compiled_padded(entry, self._around, self._options)
         except CompileError as problem:
-            raise CompileError(_without_folder(each) for each in problem.diagnostics) from None
+            raise CompileError(without_folder(each) for each in problem.diagnostics) from None
         names = name_symbols(self._around.built.entries[entry].dims)
         return Filled(
             bundle.to_bytes(),
@@ -163,18 +163,23 @@ class Specialiser:
 
 
 def rebuilt(sources: Mapping[str, str], settings: Mapping[str, Setting]) -> Graph:
-    """The graph as the front end makes it, from files of no other folder than one that holds just the sources."""
+    """The graph as the front end makes it of the texts of a bundle."""
+    with _compiled_once():
+        return built_from(sources, settings)
+
+
+def built_from(sources: Mapping[str, str], settings: Mapping[str, Setting]) -> Graph:
+    """Likewise of texts that may have mistakes, from files of no other folder than one that holds just the sources."""
     with tempfile.TemporaryDirectory(prefix="dfc-") as folder:
         for path, text in list(sources.items())[1:]:
             target = Path(folder, *_parts(path))
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
         name, text = next(iter(sources.items()))
-        with _compiled_once():
-            return build.build(SourceFile(str(Path(folder, name)), text), settings)
+        return build.build(SourceFile(str(Path(folder, name)), text), settings)
 
 
-def _without_folder(message: Diagnostic) -> Diagnostic:
+def without_folder(message: Diagnostic) -> Diagnostic:
     """A message about a text of the bundle, which lies in no folder any more."""
     return replace(message, labels=tuple(replace(each, span=_named(each.span)) for each in message.labels))
 

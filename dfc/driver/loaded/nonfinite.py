@@ -13,7 +13,7 @@ import numpy as np
 
 from dfc.bundle.writing import Bundle
 from dfc.driver import pipeline
-from dfc.driver.partial import Setting, rebuilt
+from dfc.driver.loaded.partial import Setting, rebuilt
 from dfc.driver.pipeline import Context
 from dfc.driver.selection import select
 from dfc.driver.single_task import distribution_of

@@ -15,11 +15,11 @@ from types import ModuleType
 from typing import Protocol, cast
 
 from dfc_runtime.calls.calls import Machinery
+from dfc_runtime.calls.compiling.origin import Origin
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.calls.functions import make_call
 from dfc_runtime.calls.gate import Closed
 from dfc_runtime.calls.hosts import Handler
-from dfc_runtime.calls.origin import Origin
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.driver import Driver
 from dfc_runtime.errors import FeedError, RunError, UnsupportedError
@@ -29,7 +29,7 @@ from dfc_runtime.instances import image_for, make_driver
 from dfc_runtime.observe.finite import Part, checked, has_checks
 from dfc_runtime.observe.kernel_times import is_timed
 
-COMPILER = "dfc.driver.partial"
+COMPILER = "dfc.driver.loaded.partial"
 
 
 class Specialised(Protocol):
