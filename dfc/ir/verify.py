@@ -22,7 +22,7 @@ Collects every violation; `VerifyError` shows the graph with the messages in pla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir import walk
@@ -84,16 +84,17 @@ def violations(graph: Graph, check: Check = no_check) -> list[Violation]:
     """Every broken invariant of a graph."""
     violations: list[Violation] = []
     owners: dict[int, str] = {}
+    state, known = Situation(graph.resources), _Known()
     for resource in graph.resources.values():
         for symbol in sorted(symbols_of(resource.type), key=str):
             violations.append(Violation(9, resource.name, None, f"unknown size `{symbol}`"))
         if resource.initial is not None:
             where = f"initial value of {resource.name}"
-            violations += _Checker(where, Situation(graph.resources), frozenset(), check, owners).run(resource.initial)
+            violations += _Checker(where, state, frozenset(), check, owners, known).run(resource.initial)
     for entry in walk.entries(graph):
         violations += _entry_violations(entry)
         situation = Situation(graph.resources, entry.checks)
-        violations += _Checker(entry.name, situation, frozenset(entry.dims), check, owners).run(entry.block)
+        violations += _Checker(entry.name, situation, frozenset(entry.dims), check, owners, _Known()).run(entry.block)
     return violations
 
 
@@ -155,11 +156,28 @@ class _Findings:
     problems: tuple[tuple[int, str], ...]
 
 
+@dataclass(slots=True)
+class _Known:
+    """What was found out of types and nodes in one situation: a program has hundreds of initial values, which are made
+    of a few kinds of nodes."""
+
+    types: dict[Type, tuple[int, bool, frozenset[Symbol]]] = field(
+        default_factory=dict["Type", "tuple[int, bool, frozenset[Symbol]]"]
+    )
+    nodes: dict[object, _Findings] = field(default_factory=dict["object", "_Findings"])
+
+
 class _Checker:
     """Walks one outermost block with the set of visible values."""
 
     def __init__(
-        self, where: str, situation: Situation, symbols: frozenset[Symbol], check: Check, owners: dict[int, str]
+        self,
+        where: str,
+        situation: Situation,
+        symbols: frozenset[Symbol],
+        check: Check,
+        owners: dict[int, str],
+        known: _Known,
     ) -> None:
         self._situation = situation
         self._inside = replace(situation, in_branch=True)
@@ -173,13 +191,13 @@ class _Checker:
         self._visible: set[Value] = set()
         self._names: set[str] = set()
         self._violations: list[Violation] = []
-        self._known_types: dict[Type, tuple[int, bool, frozenset[Symbol]]] = {}
+        self._known = known
         self._type_numbers: dict[Value, int] = {}
-        self._known_nodes: dict[object, _Findings] = {}
 
     def run(self, block: Block) -> list[Violation]:
         sizes = frozenset(measured_in(block))
-        if sizes:
+        if sizes:  # which no other block knows
+            self._known = _Known()
             self._situation, self._inside = (replace(s, measured=sizes) for s in (self._situation, self._inside))
         frames = [self._open(block, None)]
         while frames:
@@ -274,9 +292,9 @@ class _Checker:
             return self._inspect(node, situation)
         results = tuple([numbers[value] for value in node.results])
         key = node.op, situation.in_branch, operands, results, node.attributes
-        known = self._known_nodes.get(key)
+        known = self._known.nodes.get(key)
         if known is None:
-            known = self._known_nodes[key] = self._inspect(node, situation)
+            known = self._known.nodes[key] = self._inspect(node, situation)
         return known
 
     def _inspect(self, node: Node, situation: Situation) -> _Findings:
@@ -324,10 +342,10 @@ class _Checker:
         self._measured[symbol] = self._measured.get(symbol, 0) + 1
 
     def _type(self, value: Value, node: Node | None) -> None:
-        known = self._known_types.get(value.type)
+        known = self._known.types.get(value.type)
         if known is None:
             others = symbols_of(value.type) - self._symbols
-            known = self._known_types[value.type] = len(self._known_types), generic_in(value.type), others
+            known = self._known.types[value.type] = len(self._known.types), generic_in(value.type), others
         self._type_numbers[value], generic, others = known
         if generic:
             self._report(8, node, f"generic element type in `{value.type}`")

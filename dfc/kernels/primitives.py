@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 
 from dfc.ir.dtypes import BOOL, F32, F64, I32, I64, U64, DType
 
@@ -60,11 +61,16 @@ def register_type(dtype: DType) -> DType:
 
 
 def is_register_type(dtype: DType) -> bool:
-    return dtype in (BOOL, F32, F64) or dtype.is_integer
+    return dtype.name in ("bool", "f32", "f64") or dtype.is_integer
 
 
 def fits(name: str, arguments: Sequence[DType], result: DType) -> bool:
     """Whether a primitive takes arguments of these types and gives one of that type."""
+    return _fits(name, tuple(arguments), result)
+
+
+@lru_cache(maxsize=4096)  # which are more than there are; each function that is made asks this of every instruction
+def _fits(name: str, arguments: tuple[DType, ...], result: DType) -> bool:
     if not arguments or not all(map(is_register_type, (*arguments, result))):
         return False
     first, count = arguments[0], len(arguments)

@@ -75,8 +75,9 @@ def _mistake(function: Function, position: int, one: Instruction) -> str:
         case Lookup():
             return "" if types == [I64] and one.dtype == U64 else "looks up what is no place"
         case Primitive():
-            listing = ", ".join(map(str, types))
-            return "" if fits(operation.name, types, one.dtype) else f"is no {operation.name}({listing}) -> {one.dtype}"
+            if fits(operation.name, types, one.dtype):
+                return ""
+            return f"is no {operation.name}({', '.join(map(str, types))}) -> {one.dtype}"
         case Call() | Where() | Repeat():
             return _call_mistake(operation, types, one.dtype)
 

@@ -199,6 +199,25 @@ def test_11_nodes_that_differ_in_what_a_check_may_ask_for_are_asked_about() -> N
     assert found[0].message == found[1].message == f"neg {X} {X} False" != found[-1].message
 
 
+def test_11_what_is_wrong_with_a_kind_of_node_is_said_of_every_initial_value() -> None:
+    """They share what was found out; entries, whose sizes are others, do not."""
+    asked: list[str] = []
+
+    def check(node: Node, situation: Situation) -> list[str]:
+        asked.append(node.name)
+        return ["wrong"]
+
+    resources = [variable("v", X), variable("w", X)]
+    there = constant(0.0, "there", resources[0].type.machine.numpy)
+    found = violations(graph(entry("e", (), (there,), there.results), resources=resources), check)
+    assert [(v.where, v.message) for v in found] == [
+        ("initial value of v", "wrong"),
+        ("initial value of w", "wrong"),
+        ("e", "wrong"),
+    ]
+    assert asked == ["v/initial", "there"]
+
+
 def test_12_tokens_that_nothing_uses() -> None:
     condition, t = Value(tensor(BOOL), "c"), token("w")
     assert numbers(graph(entry("e", (t,), (), (t,)), resources=[W])) == {12}
