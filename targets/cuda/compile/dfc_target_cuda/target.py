@@ -5,6 +5,7 @@ compiles kernels has to begin long before (`prepare`).
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from dfc.ir.options import TargetOptions
@@ -18,11 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["ARCHITECTURES", "DEFAULT", "SIMULATOR", "CudaTarget", "architectures"]
 
+RUN_HALF = "dfc_driver_cuda"
+
 
 class CudaTarget:
     """The compile half of the target `cuda`."""
 
     name = "cuda"
+
+    def __init__(self) -> None:
+        """Raises `ModuleNotFoundError` where the run side's half is missing, of which `images` knows what products
+        cost: who asks which targets there are imports no more than this."""
+        if find_spec(RUN_HALF) is None:
+            raise ModuleNotFoundError(f"No module named {RUN_HALF!r}", name=RUN_HALF)
 
     def prepare(self, program: str, options: TargetOptions) -> AbstractContextManager[None]:
         """Begins what compiles kernels, which takes longer to load than a program to be read."""
