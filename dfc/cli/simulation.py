@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 import click
@@ -26,7 +27,7 @@ def scenarios(stated: Sequence[str]) -> list[Scenario]:
             if key in pairs:
                 raise click.UsageError(f"--simulate takes {KEYS}: {key} is given twice in {text!r}")
             pairs[key] = value
-        if set(pairs) - {"ranks", "network"} or not pairs.get("ranks", "").isdecimal() or len(pairs["ranks"]) > 9:
+        if set(pairs) - {"ranks", "network"} or not re.fullmatch("[0-9]{1,18}", pairs.get("ranks", "")):
             raise click.UsageError(f"--simulate takes {KEYS}, not {text!r}")
         if "network" in pairs:
             file = pairs["network"]

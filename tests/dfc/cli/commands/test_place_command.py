@@ -232,6 +232,7 @@ def test_a_step_is_predicted_for_other_numbers_of_ranks(replicated: list[str], t
         ("4", "--simulate takes ranks=N or ranks=N,network=FILE, not '4'"),
         ("ranks=4,net=x", "not 'ranks=4,net=x'"),
         ("ranks=0", "ranks=0 is no number of ranks from 1 to 100,000"),
+        ("ranks=2000000000", "ranks=2000000000 is no number of ranks from 1 to 100,000"),
         ("ranks=4,network=absent.json", "absent.json"),
     ],
 )
