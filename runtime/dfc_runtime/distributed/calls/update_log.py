@@ -14,6 +14,7 @@ from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.rank_data import Answer, Data
 from dfc_runtime.errors import FeedError
 from dfc_runtime.formats.fields import LARGEST, integer, items
+from dfc_runtime.kinds import brief
 
 UPDATES = "updates"
 """The command that asks for them."""
@@ -58,7 +59,11 @@ class UpdateLog:
     def replay(self, order: Sequence[int]) -> None:
         """Gives the next call an order that was read: with the same feeds and state it has the same bits. One that it
         cannot have is refused."""
-        tasks = [operator.index(task) for task in order]
+        words = "an order consists of numbers of tasks, as `read().order` has them"
+        try:
+            tasks = [operator.index(task) for task in order]
+        except TypeError:
+            raise FeedError(f"{words}, not {brief(order)}", code="E0901") from None
         if any(not 0 <= task <= LARGEST for task in tasks):
-            raise FeedError("an order consists of numbers of tasks, as `read().order` has them", code="E0901")
+            raise FeedError(words, code="E0901")
         self._ask({"command": UPDATES, "entry": self._entry, "replay": tasks})

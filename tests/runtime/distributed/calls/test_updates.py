@@ -95,8 +95,9 @@ def test_the_recorded_order_gives_the_bits_and_can_be_replayed() -> None:
         for wrong in ([0, 1, 1], [], [2**40]):
             with pytest.raises(dfc.RunError, match="the recorded order is not one of a call of `train`"):
                 log.replay(wrong)
-        with pytest.raises(dfc.FeedError, match="numbers of tasks"):
-            log.replay([-1])
+        for no_order in ([-1], "x", None, [0.5]):
+            with pytest.raises(dfc.FeedError, match="numbers of tasks"):
+                log.replay(no_order)
         module.train(X, RATE)  # nothing was run, so nothing is half done
 
     on_cluster(cluster_bundle(PROGRAM, DEPLOYMENT), 3, work, seconds=20)
