@@ -40,8 +40,9 @@ def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
 def _unsupported(each: Replicate) -> Iterator[Diagnostic]:
     if each.backups and each.mode not in ("backup", "independent"):
         title = f"there are no backup tasks in the mode `{each.mode}`: every task takes part in every step"
-        helps = [_without(each, "backups"), 'or write `mode = "backup"`']
-        yield error(NOT_SUPPORTED_YET, title, each.setting_span("backups"), helps=helps)
+        helps = [_without(each, "backups")]
+        note = 'they are there with `mode = "backup"`, for entries that read and update variables and do nothing else'
+        yield error(NOT_SUPPORTED_YET, title, each.setting_span("backups"), notes=[note], helps=helps)
 
 
 def _without(each: Replicate, name: str) -> Help:
