@@ -72,6 +72,8 @@ def declare_reader(
     names = [part.split("=")[0].split(":")[0].split()[-1] for part in SIGNATURES[function].split(", ")]
     expected = [ExpectedArgument(each, each in ("pattern", "fields")) for each in names]
     arguments = assign_arguments(function, expected, arguments_of(value), value.span, SIGNATURES[function])
+    if "fields" not in names:
+        _refuse_fields(function, arguments)
     from dfc.elaborate.state.reader_arguments import ReaderArguments  # most programs read no files
 
     attributes, fields = ReaderArguments(context, function, FUNCTIONS[function], arguments).attributes(name)
@@ -81,6 +83,15 @@ def declare_reader(
     declaration.program.first_values[variable] = lambda _context: literal
     register(declaration, variable)
     return ReaderValue(variable, attributes, fields)
+
+
+def _refuse_fields(function: str, arguments: Mapping[str, Argument]) -> None:
+    """Its records have the same fields always, or are strings, of which `parse_example` says what is in them."""
+    fields = next((each for each in arguments.values() if isinstance(each.expression, tree.Record)), None)
+    if fields is not None:
+        title = f"`{function}` takes no fields"
+        notes = (SIGNATURES[function],)
+        raise mistake("E0204", title, fields.span, "what its records have is not declared", notes=notes)
 
 
 def refuse_reader(function: str) -> Callable[[Context, Mapping[str, Argument], Span, Expected], Entity]:

@@ -133,6 +133,8 @@ MISTAKES = {
     'arrow_files("a", (x = 3))': "E0316",
     'arrow_files("a", (x = i64), head = true)': "E0204",
     'image_files("a", fields = (x = i64))': "E0204",
+    'image_files("a", (x = string))': "E0204",
+    'record_files("a", 2, (x = string))': "E0204",
 }
 
 
