@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dfc_runtime.errors import RunError
 from tests.support.augmentations import IMAGES, INDEX, KEY, UNITS, Compared, uniform
 
 CUTOUT = 4
@@ -59,6 +61,12 @@ def test_pairs_are_means_by_their_weights() -> None:
     assert_allclose(y, mixed(UNITS), atol=1e-6)
     assert_array_equal(shares, mixed(np.eye(4)[labels]))
     assert_array_equal(y[0], UNITS[0])
+
+
+def test_weights_of_no_distribution_are_refused() -> None:
+    for alpha in (0, -1):
+        with pytest.raises(RunError, match="alpha above 0"):
+            PROGRAM.model.weights(key=np.uint64(KEY), index=np.arange(2), alpha=np.float32(alpha))
 
 
 def test_weights_have_the_moments_of_a_beta_distribution() -> None:
