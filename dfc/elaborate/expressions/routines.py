@@ -13,6 +13,7 @@ from dfc.elaborate.context import CALL_COST, DEPTH_LIMIT, Argument, Context, Exp
 from dfc.elaborate.expressions.custom_gradients import with_gradient
 from dfc.elaborate.expressions.parameters import bind_all, match_arguments, require_all_known
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
+from dfc.elaborate.names.roles import BindingRole
 from dfc.elaborate.names.scope import Scope
 from dfc.elaborate.shapes.cost_limit import refuse_cost
 from dfc.elaborate.shapes.obligations import assume_all, require, where_conditions
@@ -24,6 +25,7 @@ from dfc.elaborate.types.fitting import fit
 from dfc.elaborate.types.generics import Matching, read_signature
 from dfc.elaborate.types.promises import broken_promise
 from dfc.elaborate.types.types import expected_of
+from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
 from dfc.ir.types import TensorType
 from dfc.syntax.tree import tree
@@ -143,8 +145,18 @@ def _check_where(context: Context, inner: Context, where: tuple[tree.Expression,
                 span,
                 f"here {left} {relation} {right} does not hold",
                 secondary=[(condition, "required here")],
+                helps=_within(inner, text, relation, right),
             )
         assume_all(inner, [(left, relation, right)])
+
+
+def _within(inner: Context, condition: str, relation: str, limit: Dim) -> list[str]:
+    """The limit of an argument that a condition is about: `height <= H` where H is 20."""
+    name, words = condition.split(" ")[0], {"<=": "at most", ">=": "at least"}.get(relation)
+    binding = inner.scope.own(name)
+    if words is None or binding is None or binding.role is not BindingRole.PARAMETER or limit.constant is None:
+        return []
+    return [f"give `{name}` a number of {words} {limit}"]
 
 
 def _run_body(context: Context, inner: Context, routine: Routine, matching: Matching, span: Span) -> Entity:

@@ -124,6 +124,9 @@ def test_a_crop_is_no_larger_than_its_image_and_that_has_pixels() -> None:
     said = messages(dedent(program))
     for reason in ("7 <= 6", "9 <= 8", "0 >= 1", "0 - 1 >= 0"):
         assert f"here {reason} does not hold" in said
+    for limit in ("`height` a number of at most 6", "`width` a number of at most 8"):
+        assert f"= help: give {limit}" in said
+    assert said.count("= help: give") == 2, "nobody gives the size of an image as an argument"
 
 
 @pytest.mark.parametrize("copies", [1, 3])
