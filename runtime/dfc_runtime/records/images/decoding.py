@@ -9,6 +9,7 @@ Pillow nor NumPy: programs are checked without them.
 from __future__ import annotations
 
 import io
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dfc_runtime.errors import UnsupportedError
@@ -61,13 +62,27 @@ def decode(data: bytes, height: int, width: int, resize: NativeResize | None = N
         raise DamagedImage(_reason(problem)) from None
 
 
+@cache
+def _jpeg_file() -> Any:
+    """Pillow's class for JPEG files, without what they say of the camera: Pillow would look there for dots an inch, and
+    warn of what is damaged in it, though no pixel depends on that."""
+    from PIL.Image import Exif  # as above
+    from PIL.JpegImagePlugin import JpegImageFile
+
+    class PixelsAlone(JpegImageFile):
+        def getexif(self) -> Exif:
+            return Exif()
+
+    return PixelsAlone
+
+
 def _opened(data: bytes, height: int, width: int) -> tuple[Any, tuple[float, float, float, float] | None]:
     """An image whose head is read, and the part of it that counts where it will be decoded smaller."""
     from PIL.JpegImagePlugin import JpegImageFile  # as above
     from PIL.PngImagePlugin import PngImageFile
 
     if data.startswith(JPEG):
-        image = JpegImageFile(io.BytesIO(data))
+        image = _jpeg_file()(io.BytesIO(data))
     elif data.startswith(PNG):
         image = PngImageFile(io.BytesIO(data))
     else:

@@ -71,6 +71,14 @@ def test_what_is_no_image_is_said_to_be_none(what: str) -> None:
         decoding.decode(data, 8, 8)
 
 
+def test_what_a_jpeg_says_of_its_camera_is_not_looked_at(recwarn: pytest.WarningsRecorder) -> None:
+    whole = jpeg(smooth(40, 30))
+    damaged = b"\xff\xe1\0\x1eExif\0\0MM\0*\0\0\0\x08\0\x05\1\x1a\0\5\0\0\0\1\0\0\xff\0"
+    pixels = decoding.decode(whole[:20] + damaged + whole[20:], 4, 4)
+    np.testing.assert_array_equal(pixels, decoding.decode(whole, 4, 4))
+    assert not recwarn.list
+
+
 def test_an_image_that_claims_more_pixels_than_memory_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "MOST_PIXELS", 1599)
     with pytest.raises(decoding.DamagedImage, match="it says that it has 40 x 40 pixels, and at most 1,599"):
