@@ -12,10 +12,11 @@ from dfc.ops.effects.records import RecordAttributes
 
 
 def refused_queues(graph: Graph, where: str) -> Iterator[Diagnostic]:
-    """A message for each queue of a program that is to run somewhere else: "on many ranks"."""
+    """A message for each queue and mutex of a program that is to run somewhere else: "on many ranks"."""
     for resource in graph.resources.values():
         if resource.kind is ResourceKind.QUEUE:
-            title = f"queues are not supported {where} yet"
+            is_mutex = resource.queue is not None and resource.queue.is_mutex
+            title = f"{'mutexes' if is_mutex else 'queues'} are not supported {where} yet"
             yield error(NOT_SUPPORTED_YET, title, resource.span, "they work in programs on one processor")
 
 
