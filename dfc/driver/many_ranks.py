@@ -39,6 +39,7 @@ from dfc.driver.placement_constraints import check_blocks, constraints_of, with_
 from dfc.driver.role_memory import check_memory, early_memory
 from dfc.driver.several_devices import Joint, on_devices, options_on
 from dfc.ir.graph import Entry, Graph
+from dfc.lower.lowering_cache import LoweringCache
 from dfc_runtime.devices import NOTE as DEVICE_NOTE
 
 
@@ -174,7 +175,7 @@ class ManyRanks:
 
     def partition(self, form: Undivided, context: Context) -> Divided[Graph]:
         """A graph for each role, and for each device of a role that works on several."""
-        distributed = self.partitioned(form)
+        distributed = self.partitioned(form, context.lowered)
         joints = {
             role: Joint.of(distributed.parts.graphs[role], several) for role, several in distributed.devices.items()
         }
@@ -187,15 +188,16 @@ class ManyRanks:
                 parts.append(Part(role.name, graph, options_on(device, context.options), graph))
         return Divided(tuple(parts), ClusterAssembly(distributed, joints))
 
-    def partitioned(self, form: Undivided) -> DistributedProgram:
-        """A graph for each role, proved not to wait for ever, within the memory of its job."""
+    def partitioned(self, form: Undivided, cache: LoweringCache | None = None) -> DistributedProgram:
+        """A graph for each role, proved not to wait for ever, within the memory of its job; what had to be made of
+        graphs to know that is kept in `cache`."""
         assert isinstance(form, Located)
         deployment, graph, replicated = self.resolution.deployment, form.graph, form.replicated
         parts = partition(graph, form.placed.placement, form.steps, _pieces(replicated, form.divided) | pieces(graph))
         check_parts(parts)
         apart = rejoined(parts, graph, self.resolution)
         try:
-            check_memory(parts.graphs, deployment.jobs, replicated, form.known)
+            check_memory(parts.graphs, deployment.jobs, replicated, form.known, cache or LoweringCache())
         except PlacementError as problem:
             raise CompileError([_unplaceable(deployment, problem)]) from problem
         by_role = {role: on_devices(role, part, self.resolution, form.costs) for role, part in parts.graphs.items()}

@@ -22,6 +22,7 @@ from dfc.distribute.replicate import Combination, Replication
 from dfc.ir.dims import Dim, Symbol
 from dfc.ir.graph import Graph
 from dfc.kernels.program import EntryProgram
+from dfc.lower.lowering_cache import LoweringCache
 from dfc.lower.program import lower_graph
 from dfc_runtime.calls.formulas import Formula
 
@@ -52,20 +53,25 @@ class Needs:
 
 
 def check_memory(
-    graphs: Mapping[RankRole, Graph], jobs: Mapping[str, Job], replicated: Mapping[str, Replication], costs: Costs
+    graphs: Mapping[RankRole, Graph],
+    jobs: Mapping[str, Job],
+    replicated: Mapping[str, Replication],
+    costs: Costs,
+    cache: LoweringCache,
 ) -> None:
-    """Raises `PlacementError` for a role whose tasks need more than their job has."""
+    """Raises `PlacementError` for a role whose tasks need more than their job has. What is made of the rest is kept in
+    `cache`."""
     for role, graph in graphs.items():
         limit = jobs[role.job].memory
-        needs = needed(graph, jobs[role.job], replicated, costs) if limit else None
+        needs = needed(graph, jobs[role.job], replicated, costs, cache) if limit else None
         if needs is not None and needs.total > limit:
             text = f"`{role.name}` needs at least {needs.total:,} bytes ({needs}), but has {limit:,}"
             raise PlacementError(role.job, text)
 
 
-def needed(graph: Graph, job: Job, replicated: Mapping[str, Replication], costs: Costs) -> Needs:
+def needed(graph: Graph, job: Job, replicated: Mapping[str, Replication], costs: Costs, cache: LoweringCache) -> Needs:
     """What a task of a role needs at least, with the sizes that are known."""
-    program = lower_graph(graph, forms=kernel_forms("cpu"))
+    program = cache.program(graph, kernel_forms("cpu"))
     state = sum(state_bytes(resource.type) for resource in graph.resources.values())
     constants = sum(each.array.nbytes for each in program.constants)
     most = Needs(state, constants, "", 0, 0)

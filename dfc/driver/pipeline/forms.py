@@ -22,6 +22,7 @@ from dfc.driver.watching import Watch, ignore
 from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions
 from dfc.kernels.program import Program
+from dfc.lower.lowering_cache import LoweringCache
 from dfc.ops.spelling import show
 
 T_co = TypeVar("T_co", covariant=True)
@@ -147,7 +148,8 @@ class Context:
     """What stages know besides the program. `text` and `modules` are what the bundle keeps of the source: that of the
     program, and of imported files by path ("" and none for a part of another program). `diagnostics` gets the warnings
     of the front end. A run ends early behind the stage `options.stop_after`. `verified` is the last graph that was
-    found whole: stages that hand it on as it is, and the next run, need not look at it again."""
+    found whole: stages that hand it on as it is, and the next run, need not look at it again. `lowered` has what the
+    stages of parts would make of graphs whose memory had to be known."""
 
     options: CompileOptions = field(default_factory=CompileOptions)
     distribution: Distribution = field(default_factory=OneRank)
@@ -156,3 +158,4 @@ class Context:
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
     verified: Graph | None = None
+    lowered: LoweringCache = field(default_factory=LoweringCache)

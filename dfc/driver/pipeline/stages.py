@@ -29,14 +29,12 @@ from dfc.ir.graph import Graph
 from dfc.kernels.functions.print_function import print_functions
 from dfc.kernels.printer import print_program
 from dfc.kernels.program import Program
-from dfc.lower.buffers.buffers import assign_buffers
 from dfc.lower.buffers.verify import verify_program
-from dfc.lower.fuse.fuse import fuse
 from dfc.lower.fuse.fused import Fused
 from dfc.lower.legalise.stage import legalise
 from dfc.lower.legalise.verify import verify_legalised
 from dfc.lower.printer import print_fused, print_scheduled
-from dfc.lower.schedule.schedule import Scheduled, schedule
+from dfc.lower.schedule.schedule import Scheduled
 from dfc.lower.verify import verify_fused, verify_scheduled
 from dfc.ops.spelling import show
 from dfc.syntax.printer.printer import to_text
@@ -118,16 +116,16 @@ def _verify_parts(divided: Divided[Graph]) -> None:
 # --------------------------------------------------------- parts to a bundle --
 
 
-def _fuse(part: Part[Graph], _: Context) -> Fused:
-    return fuse(part.form, forms=kernel_forms(part.options.target))
+def _fuse(part: Part[Graph], context: Context) -> Fused:
+    return context.lowered.fuse(part.form, kernel_forms(part.options.target))
 
 
-def _schedule(part: Part[Fused], _: Context) -> Scheduled:
-    return schedule(part.form, forms=kernel_forms(part.options.target))
+def _schedule(part: Part[Fused], context: Context) -> Scheduled:
+    return context.lowered.schedule(part.form, kernel_forms(part.options.target))
 
 
-def _buffers(part: Part[Scheduled], _: Context) -> Program:
-    return assign_buffers(part.form)
+def _buffers(part: Part[Scheduled], context: Context) -> Program:
+    return context.lowered.assign_buffers(part.form)
 
 
 def _legalise(part: Part[Program], _: Context) -> Program:

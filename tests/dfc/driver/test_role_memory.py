@@ -14,7 +14,10 @@ from dfc.driver import many_ranks as cluster
 from dfc.driver.pipeline import optimise
 from dfc.driver.role_memory import needed
 from dfc.elaborate.build import build
+from dfc.ir.graph import Graph
 from dfc.ir.options import CompileOptions
+from dfc.lower import lowering_cache
+from dfc.lower.lowering_cache import LoweringCache
 
 TRAINING = """
 dfg 1
@@ -47,7 +50,7 @@ def test_a_limit_that_holds_the_state_alone_is_refused(lines: str) -> None:
 def test_what_the_message_counts_is_enough(lines: str) -> None:
     found = spread(f"job worker tasks 2\n{lines}")
     most = max(
-        needed(graph, found.deployment.jobs["worker"], found.replicated, Costs()).total
+        needed(graph, found.deployment.jobs["worker"], found.replicated, Costs(), LoweringCache()).total
         for graph in found.parts.graphs.values()
     )
     spread(f'job worker tasks 2 with memory = "{most} B"\n{lines}')
@@ -55,11 +58,21 @@ def test_what_the_message_counts_is_enough(lines: str) -> None:
         spread(f'job worker tasks 2 with memory = "{most - 1} B"\n{lines}')
 
 
+def test_roles_whose_memory_was_checked_are_not_made_into_kernels_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused: list[Graph] = []
+    fuse = lowering_cache.fuse
+    monkeypatch.setattr(lowering_cache, "fuse", lambda graph, forms: fused.append(graph) or fuse(graph, forms=forms))
+    deployment = SourceFile("model.deploy", 'deploy 1 for "model.dfg"\njob worker tasks 2 with memory = "1 GB"\n')
+    api.stopped(SourceFile("model.dfg", dedent(TRAINING)), CompileOptions(stop_after="buffers"), deployment)
+    assert len(fused) == 2
+
+
 def test_sums_of_several_tasks_need_memory_for_their_messages() -> None:
     several, alone = (spread(f"job worker tasks {tasks}\n{SYNC}") for tasks in (2, 1))
     (graph,), (other,) = several.parts.graphs.values(), alone.parts.graphs.values()
-    assert needed(graph, several.deployment.jobs["worker"], several.replicated, Costs()).messages >= 2 * STATE
-    assert needed(other, alone.deployment.jobs["worker"], alone.replicated, Costs()).messages == 0
+    cache = LoweringCache()
+    assert needed(graph, several.deployment.jobs["worker"], several.replicated, Costs(), cache).messages >= 2 * STATE
+    assert needed(other, alone.deployment.jobs["worker"], alone.replicated, Costs(), cache).messages == 0
 
 
 def test_a_table_counts_with_the_rows_that_its_owner_has() -> None:
