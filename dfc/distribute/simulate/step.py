@@ -4,7 +4,7 @@ Before: a placed entry whose loop over blocks counts those of one task. After: w
 for how long. With more ranks than blocks each rank has one block of the same size, so that the batch grows with the
 ranks; with fewer, ranks share the blocks.
 
-A call is one message from rank 0 to each of the others, its feeds behind it, and one answer from each; each rank is
+A call is one message from rank 0 to each of the others, its large feeds behind it, and one answer from each; each is
 called for its part. Of several ranks each asks its host to contribute to a sum, to wait for one, to send and to
 receive. A value that another site needs is one message from each task that has it to each one that needs it. What is
 inside of a region is part of its node, but for sums.
@@ -29,6 +29,7 @@ from dfc.ir.attributes import Attributes
 from dfc.ir.graph import Entry, Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops.effects.communication import JOINED, CombinedAttributes, ContributeAttributes
+from dfc_runtime.distributed.transport.wire import INLINE
 
 COMPUTING = "computing"
 RESOURCES = ("the processor of rank {} with messages", "the link out of rank {}", "the link into rank {}")
@@ -117,13 +118,14 @@ class _Step:
         clocks, others = self._clocks, ranks[ranks != 0]
         sizes = [self._costs.bytes_of(value) for value in self._entry.block.parameters if not value.is_token]
         arrays = [size for size, value in zip(sizes, self._feeds(), strict=True) if value.tensor.shape]
+        messages = 1 + sum(size > INLINE for size in arrays)  # what is smaller travels in the call itself
         for rank in others:
             one = np.array([rank])
-            clocks.handle(np.array([0]), 1 + len(arrays))
+            clocks.handle(np.array([0]), messages)
             left = clocks.send(np.array([0]), 1, float(sum(arrays)))
             there = clocks.arrive(one, 1, float(sum(arrays)), left, float(clocks.now[0]))
             clocks.wait(one, there)
-            clocks.handle(one, 1 + len(arrays))
+            clocks.handle(one, messages)
         if len(others):
             clocks.serve(ranks, clocks.network.call)
 

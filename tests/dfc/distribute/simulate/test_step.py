@@ -35,13 +35,13 @@ WEIGHTS = 4 * 300 * 200
 
 
 @cache
-def distributed(deploy: str = DEPLOY) -> DistributedProgram:
-    graph = build(SourceFile("p.dfg", PROGRAM))
+def distributed(deploy: str = DEPLOY, program: str = PROGRAM) -> DistributedProgram:
+    graph = build(SourceFile("p.dfg", program))
     return many_ranks.distribute(graph, pipeline.optimise(graph), SourceFile("p.deploy", deploy))
 
 
-def predicted(ranks: int, network: Network, deploy: str = DEPLOY) -> StepPrediction:
-    (one,) = predictions(distributed(deploy), [Scenario(ranks, network)])
+def predicted(ranks: int, network: Network, deploy: str = DEPLOY, program: str = PROGRAM) -> StepPrediction:
+    (one,) = predictions(distributed(deploy, program), [Scenario(ranks, network)])
     return one
 
 
@@ -75,6 +75,16 @@ def test_calling_many_ranks_takes_the_processor_of_rank_0() -> None:
     name, share = many.bottleneck
     assert name == "the processor of rank 0 with messages"
     assert share > 0.9
+
+
+def test_feeds_that_fit_travel_in_the_call() -> None:
+    """768 bytes of a block do, 76,800 are a message of their own; there are as many weights."""
+    small, large = (PROGRAM.replace("300, 200", f"{n}, {600 // n}").replace("300", str(n)) for n in (3, 300))
+    messages = [
+        predicted(3, Network(0, 1.0, 1e30), program=program).busy["the processor of rank 0 with messages"]
+        for program in (small, large)
+    ]
+    assert messages[1] - messages[0] == 2
 
 
 def test_of_several_ranks_each_sum_costs_two_requests_and_a_call_each_end() -> None:
