@@ -11,6 +11,8 @@ from collections.abc import Iterator
 ABI_VERSION = 2
 ERROR_PAYLOAD = 4
 CACHE_LINE = 64
+LARGE_PAGE = 2 << 20
+"""Scratch memory of this size and more begins at a multiple of it: systems hand out such pages whole."""
 
 
 class Context(ctypes.Structure):

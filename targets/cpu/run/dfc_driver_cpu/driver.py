@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_driver_cpu.context import ABI_VERSION, Context, Lock
+from dfc_driver_cpu.context import ABI_VERSION, LARGE_PAGE, Context, Lock
 from dfc_driver_cpu.pool import PoolEntries, new_context
 from dfc_driver_cpu.runners import CLOSE_ENTRY, HOST_CALL, CpuQueues
 from dfc_driver_cpu.watching import WATCH
@@ -99,7 +99,7 @@ class ImageMemory:
         context.variables, context.locks = self._variables.ctypes.data, self._locks.ctypes.data
         context.constants, context.records = self._constants, self._blocks.ctypes.data
         context.waits = None if self.waits is None else self.waits.ctypes.data
-        scratch = aligned_bytes(scratch_bytes)
+        scratch = aligned_bytes(scratch_bytes, LARGE_PAGE if scratch_bytes >= LARGE_PAGE else ALIGNMENT)
         context.scratch, context.scratch_bytes = scratch.ctypes.data, scratch.nbytes
         return context, scratch
 
@@ -318,8 +318,8 @@ class Undo:
 Saved = tuple[tuple[NDArray[np.generic], NDArray[np.generic]], ...]
 
 
-def aligned_bytes(size: int) -> NDArray[np.uint8]:
-    """Memory whose address is a multiple of `ALIGNMENT`."""
-    raw = np.zeros(size + ALIGNMENT, dtype=np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
+def aligned_bytes(size: int, alignment: int = ALIGNMENT) -> NDArray[np.uint8]:
+    """Memory whose address is a multiple of the alignment."""
+    raw = np.zeros(size + alignment, dtype=np.uint8)
+    start = -raw.ctypes.data % alignment
     return raw[start : start + size]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dfc.ir.dtypes import I32
-from dfc_driver_cpu.context import ABI_VERSION
-from dfc_driver_cpu.driver import CpuDriver
+from dfc_driver_cpu.context import ABI_VERSION, LARGE_PAGE
+from dfc_driver_cpu.driver import CpuDriver, ImageMemory
 from dfc_driver_cpu.runners import CLOSE_ENTRY
 from tests.support.programs import Runner
 from tests.targets.cpu.compile.elementwise.test_kernels import binary
@@ -55,6 +55,12 @@ def test_code_that_shares_other_memory_is_refused() -> None:
 def test_older_code_without_queues_still_runs() -> None:
     load({"abi": 1}).close()
     load({}).close()
+
+
+def test_much_scratch_memory_begins_with_a_large_page() -> None:
+    context, scratch = ImageMemory(np.zeros(64, np.uint8), {}, []).context(3 * LARGE_PAGE, 1, None)
+    assert context.scratch == scratch.ctypes.data and context.scratch % LARGE_PAGE == 0
+    assert scratch.nbytes == context.scratch_bytes == 3 * LARGE_PAGE
 
 
 def test_faults_belong_to_the_thread_that_called() -> None:

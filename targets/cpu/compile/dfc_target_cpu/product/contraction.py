@@ -18,6 +18,7 @@ from dfc.kernels.access import NONE, Access
 from dfc.kernels.contractions import Product, as_loops, as_product
 from dfc.kernels.form import ContractKernel
 from dfc.kernels.operand_maps import OperandMap
+from dfc_driver_cpu.context import LARGE_PAGE
 from dfc_target_cpu.elementwise.kernels import lower_loop_kernel
 from dfc_target_cpu.elementwise.loops import odometer
 from dfc_target_cpu.elementwise.types import memory_type
@@ -66,7 +67,12 @@ def lower_contraction(lowering: Lowering, kernel: ContractKernel, number: int) -
 def product_workspace_bytes(machine: Machine, element: str) -> int:
     """Scratch memory of each part: what the product packs, a tile of sums, and blocks of widened factors."""
     tiles = TILE_ROWS * TILE_COLUMNS + (TILE_ROWS + TILE_COLUMNS) * TILE_DEPTH
-    return gemm_workspace_bytes(machine, element) + tiles * byte_size(element)
+    return in_large_pages(gemm_workspace_bytes(machine, element) + tiles * byte_size(element))
+
+
+def in_large_pages(size: int) -> int:
+    """So many bytes in whole large pages: each part uses the beginning of its memory most, which then is one page."""
+    return -(-size // LARGE_PAGE) * LARGE_PAGE
 
 
 def _run(lowering: Lowering, p: Product, number: int, part: str) -> str:

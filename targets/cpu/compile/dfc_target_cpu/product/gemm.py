@@ -190,8 +190,9 @@ class _Driver:
         """Columns of the result as rows, a stretch of them at a time: A is packed by vectors, not by the few rows of a
         tile, and memory is read in long stretches. The sums lie behind what that product packs of A."""
         f, arg, shape, stride = self.f, self.f.argument, self.shape, _STRETCH + 2 * self.shape.lanes
-        assert (shape.kc + _NEAR_ROWS) * stride * shape.element_bytes <= shape.left_offset
-        sums = f.gep(shape.element, arg("workspace"), i64(shape.kc * stride))
+        assert (shape.kc + _NEAR_ROWS) * stride * shape.element_bytes <= shape.right_bytes
+        start = f.gep("i8", arg("workspace"), i64(shape.all_left_bytes))
+        sums = f.gep(shape.element, start, i64(shape.kc * stride))
         b = f.gep(shape.element, arg("b"), column0)
         with f.counted_loop(row0, row1, _STRETCH, "stretch") as loop:
             length = f.minimum(i64(_STRETCH), f.sub(row1, loop.index))
@@ -258,10 +259,12 @@ class _Driver:
         step_k = self._even_step(arg("k"), f.select(is_far, i64(shape.long_depth), i64(shape.near_depth)), 4)
         pieces = f.maximum(f.udiv(i64(_NEAR_LEFT), f.mul(rows, step_k)), i64(1))
         block_k = f.mul(step_k, pieces)
+        taken = f.add(f.mul(f.mul(rows, arg("k")), i64(shape.element_bytes)), i64(shape.left_spill))
+        packed = f.gep("i8", arg("workspace"), f.bit_and(taken, i64(-64)))
         with f.counted_loop(i64(0), arg("k"), step_k, "pc") as pc:
             depth = f.minimum(step_k, f.sub(arg("k"), pc.index))
             a = f.gep(shape.element, arg("a"), f.add(f.mul(row0, arg("a_rs")), f.mul(pc.index, arg("a_cs"))))
-            self._pack_left(f.gep(shape.element, self._left_block(), f.mul(pc.index, rows)), a, depth, rows)
+            self._pack_left(f.gep(shape.element, arg("workspace"), f.mul(pc.index, rows)), a, depth, rows)
         with (
             f.counted_loop(i64(0), arg("k"), block_k, "kc") as kc,
             f.counted_loop(column0, column1, step_n, "jc") as jc,
@@ -270,12 +273,12 @@ class _Driver:
             depth = f.minimum(step_k, f.sub(arg("k"), pc.index))
             width = f.minimum(step_n, f.sub(column1, jc.index))
             b = f.gep(shape.element, arg("b"), f.add(f.mul(pc.index, arg("b_rs")), f.mul(jc.index, arg("b_cs"))))
-            self._pack(b, depth, width, i64(shape.vectors))
+            self._pack(packed, b, depth, width, i64(shape.vectors))
             accumulate = f.bit_or(arg("accumulate"), f.icmp("sgt", pc.index, i64(0)))
             last = f.icmp("sge", f.add(pc.index, step_k), arg("k"))
-            a = f.gep(shape.element, self._left_block(), f.mul(pc.index, rows))
+            a = f.gep(shape.element, arg("workspace"), f.mul(pc.index, rows))
             c = f.gep(shape.element, arg("c"), f.add(f.mul(row0, arg("c_rs")), jc.index))
-            operands = [a, i64(1), i64(0), arg("workspace"), i64(0), c, arg("c_rs"), depth, rows, width]
+            operands = [a, i64(1), i64(0), packed, i64(0), c, arg("c_rs"), depth, rows, width]
             following = self._next((kc.index, block_k), (pc.index, step_k), (jc.index, step_n), column1)
             operands += [i64(shape.vectors), TRUE, TRUE, accumulate, *following]
             f.call(gemm_block(self.module, shape), "void", operands)
@@ -288,6 +291,7 @@ class _Driver:
         rows, columns = f.sub(row1, row0), f.sub(column1, column0)
         most = f.select(f.icmp("sle", rows, i64(shape.few_rows)), i64(shape.wide), i64(shape.vectors))
         is_one = f.icmp("sle", rows, i64(shape.mc))
+        packed = f.gep("i8", arg("workspace"), i64(shape.left_bytes))
         step_m, step_k = self._even_step(rows, i64(shape.mc), 2), self._depth(rows, right)
         widest = f.select(f.icmp("sle", step_k, i64(shape.kc // 2)), i64(2 * shape.nc), i64(shape.nc))
         step_n = f.select(right, self._even_step(columns, widest, shape.lanes), columns)
@@ -296,7 +300,7 @@ class _Driver:
             width = f.minimum(step_n, f.sub(column1, jc.index))
             b = f.gep(shape.element, arg("b"), f.add(f.mul(pc.index, arg("b_rs")), f.mul(jc.index, arg("b_cs"))))
             with f.when(right, "pack"):
-                self._pack(b, depth, width, most)
+                self._pack(packed, b, depth, width, most)
             accumulate = f.bit_or(arg("accumulate"), f.icmp("sgt", pc.index, i64(0)))
             last = f.icmp("sge", f.add(pc.index, step_k), arg("k"))
             is_new = f.bit_or(f.bit_xor(is_one, TRUE), f.icmp("eq", jc.index, column0))
@@ -304,10 +308,10 @@ class _Driver:
                 height = f.minimum(step_m, f.sub(row1, ic.index))
                 a = f.gep(shape.element, arg("a"), f.add(f.mul(ic.index, arg("a_rs")), f.mul(pc.index, arg("a_cs"))))
                 with f.when(f.bit_and(left, is_new), "pack.left"):
-                    self._pack_left(self._left_block(), a, depth, height)
+                    self._pack_left(arg("workspace"), a, depth, height)
                 c = f.gep(shape.element, arg("c"), f.add(f.mul(ic.index, arg("c_rs")), jc.index))
-                operands = [f.select(left, self._left_block(), a), arg("a_rs"), arg("a_cs")]
-                operands += [f.select(right, arg("workspace"), b), arg("b_rs"), c, arg("c_rs"), depth]
+                operands = [f.select(left, arg("workspace"), a), arg("a_rs"), arg("a_cs")]
+                operands += [f.select(right, packed, b), arg("b_rs"), c, arg("c_rs"), depth]
                 name = gemm_block(self.module, shape)
                 near = f.icmp("sle", f.mul(columns, depth), i64(_NEAR_BLOCK))
                 following = self._next_left((pc.index, step_k), (ic.index, step_m), (row0, row1), f.bit_and(left, near))
@@ -358,9 +362,9 @@ class _Driver:
         reach = f.mul(arg("b_rs"), f.minimum(arg("k"), i64(self.shape.kc)))
         return f.icmp("sgt", reach, i64(_FAR_BYTES // self.shape.element_bytes))
 
-    def _pack(self, b: Value, depth: Value, width: Value, most: Value) -> None:
+    def _pack(self, target: Value, b: Value, depth: Value, width: Value, most: Value) -> None:
         f, arg = self.f, self.f.argument
-        operands = [arg("workspace"), b, arg("b_rs"), arg("b_cs"), depth, width, most]
+        operands = [target, b, arg("b_rs"), arg("b_cs"), depth, width, most]
         rows, not_rows, columns, neither, done = (f.label(x) for x in ("rows", "other", "columns", "any", "packed"))
         f.branch_if(f.icmp("eq", arg("b_cs"), i64(1)), rows, not_rows)
         f.begin(not_rows)
@@ -381,10 +385,6 @@ class _Driver:
             f.call(build(self.module, self.shape), "void", operands)
             f.branch(done)
         f.begin(done)
-
-    def _left_block(self) -> Value:
-        """Where the packed block of A lies."""
-        return self.f.gep("i8", self.f.argument("workspace"), i64(self.shape.left_offset))
 
     def _finish(self, last: Value, row: Value, rows: Value, column: Value, width: Value) -> None:
         f, arg = self.f, self.f.argument

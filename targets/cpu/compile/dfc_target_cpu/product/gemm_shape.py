@@ -82,20 +82,34 @@ class GemmShape:
         return self.packed_columns if self.is_measured else 4 * self.vectors * self.lanes
 
     @property
-    def left_offset(self) -> int:
-        """Bytes of the workspace before the packed block of A: a packed block of B, and what the last transposed rows
-        spill behind it."""
-        return _up((self.kc * self.nc + self.lanes * self.wide * self.lanes) * self.element_bytes, 64)
-
-    @property
     def left_elements(self) -> int:
         """Room for packed rows of A: a block, or all of few rows."""
         return max(self.mc * self.kc, (1 << 20) // self.element_bytes)
 
     @property
+    def left_spill(self) -> int:
+        """Bytes behind packed rows of A: what their last square spills, and up to a line of the cache."""
+        return 4 * self.rows * self.rows * self.element_bytes + 63
+
+    @property
+    def left_bytes(self) -> int:
+        """Bytes of the workspace before a packed block of B, where one of A is packed: what is used lies together."""
+        return _down(self.mc * self.kc * self.element_bytes + self.left_spill, 64)
+
+    @property
+    def all_left_bytes(self) -> int:
+        """Likewise where all of few rows are, at most."""
+        return _down(self.left_elements * self.element_bytes + self.left_spill, 64)
+
+    @property
+    def right_bytes(self) -> int:
+        """Room for a packed block of B, and what the last transposed rows spill behind it."""
+        return _up((self.kc * self.nc + self.lanes * self.wide * self.lanes) * self.element_bytes, 64)
+
+    @property
     def workspace_bytes(self) -> int:
-        """Scratch memory of one part: packed blocks of both factors. One of A spills no more than a square of rows."""
-        return self.left_offset + _up((self.left_elements + 4 * self.rows * self.rows) * self.element_bytes, 64)
+        """Scratch memory of one part: packed blocks of both factors."""
+        return self.all_left_bytes + self.right_bytes
 
 
 _WIDE, _TALL = 384, 256

@@ -75,7 +75,7 @@ def _left(f: FunctionText, module: ModuleText, shape: GemmShape) -> tuple[Value,
     along_k, along_m = (f.icmp("eq", arg(stride), i64(1)) for stride in ("a_cs", "a_rs"))
     fits = f.icmp("sle", f.mul(arg("m"), arg("k")), i64(shape.left_elements))
     packed = f.bit_and(f.bit_or(along_k, along_m), fits)
-    block = f.gep("i8", arg("workspace"), i64(shape.left_offset))
+    block = arg("workspace")
     with f.when(f.bit_and(packed, arg("is_first")), "pack"):
         rows, columns, done = f.label("rows"), f.label("columns"), f.label("packed")
         f.branch_if(along_k, rows, columns)

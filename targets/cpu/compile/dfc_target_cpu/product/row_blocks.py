@@ -32,7 +32,7 @@ from dfc_target_cpu.entries.threads import pool_run
 from dfc_target_cpu.llvm.text import Value
 from dfc_target_cpu.llvm.values import i64
 from dfc_target_cpu.machine import Machine
-from dfc_target_cpu.product.contraction import PART_PRODUCTS, product_workspace_bytes
+from dfc_target_cpu.product.contraction import PART_PRODUCTS, in_large_pages, product_workspace_bytes
 from dfc_target_cpu.product.epilogue import Epilogue
 from dfc_target_cpu.product.row_band import MOST_ROWS, BandCode
 from dfc_target_cpu.product.row_products import Columns, RowsOfProduct, is_turned
@@ -58,9 +58,11 @@ def row_block_elements(kernel: RowBlockKernel) -> list[str]:
 
 
 def row_block_workspace_bytes(machine: Machine, kernel: RowBlockKernel) -> int:
-    """Scratch memory of each part: that of the products, then turned factors, the panels, and checks of rows."""
+    """Scratch memory of each part: turned factors, checks of rows, the panels, and behind them that of the products.
+    What is used of all these lies in few large pages, as they all begin with it."""
     products = max((product_workspace_bytes(machine, element) for element in row_block_elements(kernel)), default=0)
-    return _aligned(products) + _turned_steps(kernel) * TURNED_BYTES + _panel_bytes(kernel) + _check_bytes(kernel)
+    before = _turned_steps(kernel) * TURNED_BYTES + _panel_bytes(kernel) + _check_bytes(kernel)
+    return in_large_pages(products + before)
 
 
 def _panel_bytes(kernel: RowBlockKernel) -> int:
@@ -69,7 +71,7 @@ def _panel_bytes(kernel: RowBlockKernel) -> int:
 
 def _check_bytes(kernel: RowBlockKernel) -> int:
     """A byte for each row and step that may have a check."""
-    return MOST_ROWS * len(kernel.steps)
+    return _aligned(MOST_ROWS * len(kernel.steps))
 
 
 def _turned_steps(kernel: RowBlockKernel) -> int:
@@ -158,6 +160,7 @@ class _Part(FrameFunction):
         self.frames = [self._frame_of(one) for one in self.steps]
         batch, count = self.dims.value(product(axis.extent for axis in axes[:-1])), self.extents[-1]
         height = self._height(batch, count, parts)
+        self.workspace = self._behind_panels(height)
         blocks = f.udiv(f.add(count, f.sub(height, i64(1))), height)
         if self.sums_over_rows:
             blocks = f.maximum(blocks, i64(1))
@@ -177,12 +180,10 @@ class _Part(FrameFunction):
     def _find_workspace(self, part: Value) -> None:
         f, low = self.f, self.lowering
         each = row_block_workspace_bytes(low.machine, self.whole)
-        start = f.gep("i8", load_field(f, self.context, "scratch"), i64(low.spill_bytes))
-        self.workspace = f.gep("i8", start, f.mul(part, i64(each)))
-        turned = each - _check_bytes(self.whole) - _panel_bytes(self.whole)
-        panels = f.gep("i8", self.workspace, i64(turned))
-        self.turned = f.gep("i8", panels, i64(-TURNED_BYTES * _turned_steps(self.whole)))
-        self.checks = f.gep("i8", self.workspace, i64(each - _check_bytes(self.whole)))
+        scratch = f.gep("i8", load_field(f, self.context, "scratch"), i64(low.spill_bytes))
+        self.turned = f.gep("i8", scratch, f.mul(part, i64(each)))
+        self.checks = f.gep("i8", self.turned, i64(TURNED_BYTES * _turned_steps(self.whole)))
+        panels = self.own_panels = f.gep("i8", self.checks, i64(_check_bytes(self.whole)))
         self.last_point = f.alloca("i64", align=8)
         f.store(i64(-1), self.last_point)
         self.row = self.dims.value(row_bytes(self.whole.panels, len(self.whole.axes)))
@@ -299,6 +300,15 @@ class _Part(FrameFunction):
         for number in range(checks):
             addresses.append(f.gep("i8", self.checks, f.sub(i64(MOST_ROWS * number), line)))
         return addresses
+
+    def _behind_panels(self, height: Value) -> Value:
+        """Where the memory of the products begins."""
+        f = self.f
+        fits = f.icmp("sle", self.row, i64(PANEL_BYTES))
+        size = f.add(
+            f.mul(height, f.select(fits, self.row, i64(0))), i64(PANEL_ALIGNMENT * (len(self.whole.panels) + 1))
+        )
+        return f.gep("i8", self.own_panels, f.bit_and(size, i64(-PANEL_ALIGNMENT)))
 
     def _batch_indices(self, point: Value) -> list[Value]:
         """The index along each batch axis."""

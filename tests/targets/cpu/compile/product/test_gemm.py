@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from dfc_driver_cpu.context import LARGE_PAGE
 from dfc_target_cpu.link.build import build_image
 from dfc_target_cpu.machine import MACHINES
 from dfc_target_cpu.product.gemm_library import gemm_library
@@ -159,6 +160,17 @@ def test_epilogue_covers_each_element_once(machine: str, element: str, parts: in
         for part in range(parts):
             gemm.part(a, b, c, False, part, parts, seen)
         assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("machine, element", VARIANTS)
+def test_packed_blocks_of_both_factors_lie_in_one_large_page(machine: str, element: str):
+    gemm = code(machine, element)
+    for m, n, k in ((300, 400, 400), (100, 400, 400)):
+        a, b = matrix(m, k, "rows", gemm.dtype, 7), matrix(k, n, "columns", gemm.dtype, 8)
+        gemm.workspace[:] = 0x55
+        gemm.part(a, b, np.zeros((m, n), gemm.dtype))
+        used = np.flatnonzero(gemm.workspace != 0x55)
+        assert used.size > 0 and used[-1] < LARGE_PAGE
 
 
 @pytest.mark.parametrize("machine, element", VARIANTS)
