@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from dfc_runtime.formats.queue_layout import QueueLayout
     from dfc_runtime.runners.pipeline_state import PipelineState  # programs without queues need nothing of it
 
+LACKS_ROOM = "lacks room"
+"""What is wrong with a queue that has fewer slots than a checkpoint has elements."""
 _MOST_LINES = 20
 _MOST_NAMES = 4
 
@@ -84,7 +86,7 @@ def choose(
     chosen = [name for name in names if _chosen(name, patterns)]
     if patterns is not None and not chosen:
         raise CheckpointError(_unmatched(patterns, names), code="E0902")
-    lines = _differences(entries, saved, chosen, patterns)
+    lines = _differences(entries, saved, chosen, patterns, layouts or {})
     if lines:
         differing = {name for _, name, _ in lines}
         parts = {name.partition(MARK)[0] for name in differing if MARK in name}
@@ -159,6 +161,7 @@ def _differences(
     saved: Mapping[str, Saved],
     chosen: Sequence[str],
     patterns: Sequence[str] | None,
+    layouts: Mapping[str, QueueLayout],
 ) -> list[tuple[str, str, str]]:
     lines: list[tuple[str, str, str]] = []
     for name in chosen:
@@ -169,10 +172,19 @@ def _differences(
         there = saved[name]
         if (there.dtype, there.shape) != (entry.dtype, entry.shape):
             what = "shape differs" if there.dtype == entry.dtype else "type differs"
+            if _is_too_long(there, entry, layouts.get(name.partition(MARK)[0])):
+                what = LACKS_ROOM
             lines.append((what, name, f"{there} in the checkpoint, {entry} in the program{_declared(entry)}"))
     unknown = [name for name in saved if name not in entries and _chosen(name, patterns)]
     lines += [("not in program", name, str(saved[name])) for name in unknown]
     return lines
+
+
+def _is_too_long(there: Saved, entry: StateEntry, layout: QueueLayout | None) -> bool:
+    """Whether there are more elements of a queue than it has room for, and nothing else is wrong."""
+    if layout is None or there.dtype != entry.dtype or not there.shape:
+        return False
+    return there.shape[1:] == entry.shape[1:] and there.shape[0] > entry.shape[0] == layout.slots
 
 
 def _unmatched(patterns: Sequence[str], names: Sequence[str]) -> str:
@@ -187,7 +199,7 @@ def _declared(entry: StateEntry) -> str:
 
 def _table(folder: Path, program: str, lines: Sequence[tuple[str, str, str]], remedy: str) -> str:
     width = max(len(name) for _, name, _ in lines)
-    order = {"shape differs": 0, "type differs": 0, "not in program": 1, "not in file": 2}
+    order = {LACKS_ROOM: 0, "shape differs": 0, "type differs": 0, "not in program": 1, "not in file": 2}
     ordered = sorted(lines, key=lambda line: order[line[0]])
     rows = [f"\n  {what:<14}  {name:<{width}}  {text}" for what, name, text in ordered[:_MOST_LINES]]
     more = f"\n  and {len(ordered) - _MOST_LINES} more" if len(ordered) > _MOST_LINES else ""
@@ -205,6 +217,8 @@ def _remedy(lines: Sequence[tuple[str, str, str]], fitting: Sequence[str]) -> st
         if free:
             pairs[old] = closest(old, free)
     ways: list[str] = []
+    if any(what == LACKS_ROOM for what, _, _ in lines):
+        ways.append("a larger capacity has room for the elements of a queue")
     if pairs:
         shown = ", ".join(f'"{old}": "{new}"' for old, new in list(pairs.items())[:_MOST_NAMES])
         ways.append(f"rename={{{shown}{', ...' if len(pairs) > _MOST_NAMES else ''}}} maps names")
