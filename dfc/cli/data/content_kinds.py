@@ -17,7 +17,7 @@ from dfc.cli.data.images import classes_of
 from dfc.cli.data.tables import KINDS, columns_of
 from dfc_runtime.errors import RecordError
 from dfc_runtime.formats.source import FileSource
-from dfc_runtime.records.archives import members_of, split_name
+from dfc_runtime.records.archives import is_of_a_sample, members_of, split_name
 from dfc_runtime.records.lines import scan_lines
 
 ENDINGS = {
@@ -66,7 +66,7 @@ def _archive(source: FileSource) -> Contents:
     damages: list[RecordError] = []
     endings: Counter[str] = Counter()
     count, last = 0, ""
-    for member in members_of(source, damages):
+    for member in filter(is_of_a_sample, members_of(source, damages)):
         name, ending = split_name(member.name)
         count += not count or name != last
         last = name

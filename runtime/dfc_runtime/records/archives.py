@@ -1,9 +1,10 @@
 """Samples in tar archives as packed records: files of one name that follow each other, a field each by its ending.
 
 `train/0001.jpg` and `train/0001.cls` are the sample `train/0001`, with the fields `jpg` and `cls`; a field is the bytes
-of a file, or the one number that is written in it. An ending begins at the first point of a file's own name. Assumes
-nothing of the bytes. Guarantees that a file is one of an archive whose heads have their checksums up to there; a
-damaged head, or an end that comes too early, is a `RecordError` (E0914), and so is a sample that lacks a field.
+of a file, or the one number that is written in it. An ending begins at the first point of a file's own name; a file
+without one (`README`), or with nothing before it (`._0001.jpg`), is no part of a sample. Assumes nothing of the bytes.
+Guarantees that a file is one of an archive whose heads have their checksums up to there; a damaged head, or an end that
+comes too early, is a `RecordError` (E0914), and so is a sample that lacks a field.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class SampleFiles(PackedFiles):
         offsets: list[list[int]] = []
         sizes: list[list[int]] = []
         last, damages = "", list[RecordError]()
-        for member in members_of(source, damages):
+        for member in filter(is_of_a_sample, members_of(source, damages)):
             key, ending = split_name(member.name)
             if not offsets or key != last:
                 offsets.append([MISSING] * len(names))
@@ -152,6 +153,13 @@ def split_name(name: str) -> tuple[str, str]:
     folder, slash, own = name.rpartition("/")
     stem, _, ending = own.partition(".")
     return f"{folder}{slash}{stem}", ending
+
+
+def is_of_a_sample(member: tarfile.TarInfo) -> bool:
+    """Whether a file has a name and an ending: a text about the others has none, what some systems add begins with a
+    point."""
+    key, ending = split_name(member.name)
+    return bool(ending) and bool(key.rpartition("/")[2])
 
 
 def _without_ends(data: NDArray[np.uint8], begins: Numbers, ends: Numbers) -> Numbers:

@@ -17,7 +17,8 @@ LAYOUT = RecordLayout((Field("cls", "i64"), Field("jpg", "string")))
 LONG = "folder/" * 20
 IMAGE = bytes(range(250)) * 6
 FILES = {
-    "a/1.jpg": b"first", "a/1.cls": b"7\n", "a/1.json": b"{}", "a": None, "b/1.jpg": b"", "b/1.cls": b" -3\r\n",
+    "README": b"1.jpg", "a/1.jpg": b"first", "a/LICENSE": b"", "a/._1.jpg": b"Mac", "a/1.cls": b"7\n",
+    "a/1.json": b"{}", "a": None, "b/1.jpg": b"", "b/1.cls": b" -3\r\n",
     f"{LONG}2.seg.png": b"x", f"{LONG}2.cls": b"0", f"{LONG}2.jpg": IMAGE,
     "n\udcff.cls": b"1", "n\udcff.jpg": b"j",
 }  # fmt: skip
