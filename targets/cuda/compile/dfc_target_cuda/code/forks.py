@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import selectors
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
@@ -66,7 +67,9 @@ def run_forked(jobs: Sequence[Job], at_once: int, order: Sequence[int] | None = 
 
 def _begin(jobs: Sequence[Job], first: int) -> _Fork:
     (asked, asking), (results, answering) = os.pipe(), os.pipe()
-    process = os.fork()
+    with warnings.catch_warnings():  # from Python 3.12 on, of threads of libraries, which do no work for a job
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process = os.fork()
     if process:
         os.close(asked)
         os.close(answering)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import warnings
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,20 @@ def test_results_come_in_the_order_of_the_jobs(at_once: int) -> None:
     jobs = [partial(number, value) for value in range(7)]
     assert run_forked(jobs, at_once, [6, 0, 5, 1, 4, 2, 3]) == [number(value) for value in range(7)]
     assert run_forked([], at_once) == []
+
+
+def test_the_warning_of_forks_is_none_of_the_users(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    own = os.fork
+
+    def warned() -> int:
+        warnings.warn("This process is multi-threaded, use of fork() may lead to deadlocks", DeprecationWarning, 2)
+        return own()
+
+    monkeypatch.setattr(os, "fork", warned)
+    assert run_forked([partial(number, 1)], 1) == [number(1)]
+    assert not recwarn.list
 
 
 def test_a_job_leaves_nothing_behind_in_this_process() -> None:
