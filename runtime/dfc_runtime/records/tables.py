@@ -194,6 +194,7 @@ class TableFiles(PackedFiles):
                 text = cells.data[begins[cell] : ends[cell]].tobytes()
                 reason = f"{_cell(text)} is {'no text in quotes' if field.is_string else f'no {field.dtype}'}"
                 more = f" + {at}" * bool(at)
+                more += "; write the text in quotes, and a quote in it twice" * field.is_string
                 reasons.setdefault(int(cells.rows[row]), f"{reason}, in the column {shown(field.name)}{more}")
                 if field.is_string:
                     strings[field.name][1][cells.rows[row]] = begins[cell]

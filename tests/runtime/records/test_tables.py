@@ -72,7 +72,7 @@ DAMAGED = {
     "an empty cell is no i64, in the column label": ",2,3,n,m",
     r"the cell abc is no f32, in the column x \+ 1": "1,2,abc,n,m",
     "the cell 1e39 is no f32, in the column x$": "1,1e39,3,n,m",
-    'the cell a"b" is no text in quotes, in the column name': '1,2,3,a"b",m',
+    'the cell a"b" is no text in quotes, in the column name; write the text in quotes, and a quote .*': '1,2,3,a"b",m',
     'the cell "a"b"" is no text in quotes, in the column name': '1,2,3,"a"b"",m',
     "it has 4 cells, and 5 are wanted  # open": '1,2,3,"n,m',
 }
