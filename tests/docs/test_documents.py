@@ -153,13 +153,13 @@ LONG = {
 def shorter(block: CodeBlock) -> CodeBlock:
     """The same commands for a few steps: that they work is asked here, what is learned is tested elsewhere."""
     text = re.sub(r"--epochs \d+", "--epochs 1", block.text)
-    return replace(block, text=re.sub(r"--feed steps=(?:300|1000|6000)\b", "--feed steps=10", text))
+    return replace(block, text=re.sub(r"(--feed steps=|--steps )(?:140|300|1000|6000)\b", r"\g<1>10", text))
 
 
 def run_here(block: CodeBlock, folder: Path, dfc: Command) -> str:
     """The same as `run_commands`, but that commands of dfc run in this process; those that start ranks in a fork."""
     printed = ""
-    for text in COMMAND.findall(LOOP.sub(unrolled, block.text.replace("\\\n", " "))):
+    for text in map(str.strip, COMMAND.findall(LOOP.sub(unrolled, block.text.replace("\\\n", " ")))):
         words = shlex.split(text)
         if words[0] == "dfc" and PLAIN.fullmatch(text):
             done = fork(*words[1:], folder=folder) if "-n" in words else dfc(*words[1:])
