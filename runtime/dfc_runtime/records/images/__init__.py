@@ -1,5 +1,5 @@
 """Images: in come the bytes of JPEG and PNG files, out come pixels of one size.
 
-`decoding` has the library Pillow decode, and `resizing` calls generated code. `worker` is a process that decodes for
-another one, `decoder_table` what native code says to it. Read `decoding` first.
+`decoding` has the library Pillow decode, `memory` says where its pixels are, and `resizing` calls generated code.
+`worker` is a process that decodes for another one, `decoder_table` what native code says to it. Read `decoding` first.
 """

@@ -114,12 +114,17 @@ def _resized(
     import numpy as np  # as above
     from PIL import Image
 
+    from dfc_runtime.records.images.memory import pixels_of
+
     (height, width), (columns, rows) = size, image.size
     extent = (rows, columns) if box is None else (box[3], box[2])
     if (rows, columns, *extent) != (*size, *size):
-        pixels = None if resize is None else resize(image.tobytes("raw", "RGBX"), (rows, columns), extent, size)
-        if pixels is not None:
-            return pixels
+        if resize is not None:
+            address, kept = pixels_of(image)
+            pixels = resize(address, (rows, columns), extent, size)
+            del kept
+            if pixels is not None:
+                return pixels
         linear = Image.Resampling.BILINEAR
         image = image.resize((width, rows), linear, (0, 0, extent[1], rows))
         image = image.resize((width, height), linear, (0, 0, width, extent[0]))

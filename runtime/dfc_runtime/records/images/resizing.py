@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.records.images.memory import PIXEL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 Pixels: TypeAlias = "NDArray[np.uint8]"
 PRECISION = 22
 """Bits of a weight behind the point."""
-PIXEL = 4
-"""Bytes of a pixel: red, green, blue, and one that is not looked at."""
 PAIR = 2
 """Pixels that code takes at once."""
 
@@ -101,10 +100,10 @@ class NativeResize:
         self._memory = threading.local()
 
     def __call__(
-        self, source: bytes, count: tuple[int, int], extent: tuple[float, float], size: tuple[int, int]
+        self, source: int, count: tuple[int, int], extent: tuple[float, float], size: tuple[int, int]
     ) -> Pixels | None:
-        """An image of `count` rows and columns, of which the first `extent` count, in another size. The image has four
-        bytes a pixel. None where it is narrower than the pixels that become one."""
+        """The image at an address, four bytes a pixel, of `count` rows and columns, of which the first `extent` count,
+        in another size. None where it is narrower than the pixels that become one."""
         (rows, columns), (height, width) = count, size
         extent = float(np.float32(extent[0])), float(np.float32(extent[1]))
         along = _along_rows(columns, extent[1], width)
@@ -117,10 +116,9 @@ class NativeResize:
         between = self._between((last - first) * pitch)
         target = np.empty((height, width, PIXEL - 1), np.uint8)
         row_starts = (across.starts - first) * pitch
-        data = np.frombuffer(source, np.uint8)
         stride = columns * PIXEL
         call = ResizeCall(
-            data.ctypes.data + first * stride, stride, last - first, height, width,
+            source + first * stride, stride, last - first, height, width,
             along.weights.shape[1] // PIXEL, along.starts.ctypes.data, along.weights.ctypes.data,
             across.weights.shape[1], row_starts.ctypes.data, across.weights.ctypes.data,
             between.ctypes.data, target.ctypes.data,

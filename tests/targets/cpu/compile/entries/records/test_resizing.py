@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from dfc_runtime.records.images import decoding
+from dfc_runtime.records.images.memory import pixels_of
 from dfc_runtime.records.images.resizing import NativeResize
 from dfc_target_cpu.entries.records.resizing import resize_function
 from dfc_target_cpu.llvm.text import ModuleText, Parameter
@@ -41,9 +42,9 @@ def by_pillow(pixels: np.ndarray, extent: tuple[float, float], size: tuple[int, 
 
 
 def by_code(resize: NativeResize, pixels: np.ndarray, extent: tuple[float, float], size: tuple[int, int]) -> np.ndarray:
-    """Of an image with four bytes a pixel."""
-    four = Image.fromarray(pixels).tobytes("raw", "RGBX")
-    result = resize(four, pixels.shape[:2], extent, size)
+    address, kept = pixels_of(Image.fromarray(pixels))
+    result = resize(address, pixels.shape[:2], extent, size)
+    del kept
     assert result is not None
     return result
 
@@ -93,6 +94,6 @@ def test_an_image_that_is_narrower_than_the_pixels_that_become_one_is_left_to_pi
     best: tuple[Code, NativeResize],
 ) -> None:
     pixels = np.random.default_rng(6).integers(0, 256, (8, 3, 3), np.uint8)
-    assert best[1](Image.fromarray(pixels).tobytes("raw", "RGBX"), (8, 3), (8, 3), (4, 1)) is None
+    assert best[1](0, (8, 3), (8, 3), (4, 1)) is None
     wanted = by_pillow(pixels, (8, 3), (4, 1))
     np.testing.assert_array_equal(decoding.decode(png(pixels), 4, 1, best[1]), wanted)
