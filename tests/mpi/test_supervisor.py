@@ -229,6 +229,15 @@ def _launcher_of(rank: int) -> int:
     raise AssertionError("there is no launcher")
 
 
+def test_a_launcher_that_is_killed_is_told_and_not_the_ranks_that_follow_it(tmp_path: Path) -> None:
+    process = _start(tmp_path, 2, 100_000, "1:60:stop")
+    rank = _process_of(tmp_path, 1, 1, process)
+    _wait_until_stopped(rank, process)
+    os.kill(_launcher_of(rank), signal.SIGKILL)
+    ended = _end(tmp_path, process)
+    assert (ended.code, ended.told) == (75, ["mpiexec, which started the ranks, was killed by signal 9"])
+
+
 @pytest.mark.parametrize(("steps", "code"), [(100_000, 75), (61, 0)])
 def test_a_launcher_that_is_stopped_is_told_after_the_silence(tmp_path: Path, steps: int, code: int) -> None:
     """Ranks that are all done have done all: then nobody need be told. One is held up near its last step, so that it is

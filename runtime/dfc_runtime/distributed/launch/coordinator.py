@@ -201,6 +201,8 @@ def _launcher_ended(state: State, event: LauncherEnded) -> Reaction:
     if not missing:
         return replace(state, phase="ending", until=event.time + KILL_AGAIN), ()
     text = f"the ranks ended with code {event.code}, but rank {missing[0]} has not told that it is done"
+    if event.code < 0:
+        text = f"mpiexec, which started the ranks, was killed by signal {-event.code}"
     return _end(state, event.time, RETRY, text)
 
 

@@ -308,6 +308,8 @@ class _Supervisor:
             if is_empty:  # ranks that came and went since the last look are known by their records alone
                 session.watch()
             self._pass_interrupts()
+            if ended == -signal.SIGKILL:  # which no death of a rank leads to, but which leads to theirs
+                self._report_launcher_end(session, ended)
             lost = session.lost(is_last=is_empty)
             if lost is None:
                 return  # the parent of the first is about to say how it ended
@@ -317,14 +319,18 @@ class _Supervisor:
             if stopped is not self._launcher_stopped:
                 self._launcher_stopped = stopped
                 self._feed(c.LauncherStopped(time.monotonic(), session.epoch, stopped))
-            if ended is not None and not self._is_launcher_signalled:
-                self._is_launcher_signalled = True
-                self._feed(c.LauncherEnded(time.monotonic(), session.epoch, ended))
+            if ended is not None:
+                self._report_launcher_end(session, ended)
             if is_empty and self._session is session:
                 self._session = None
                 session.close()
                 self._feed(c.Empty(time.monotonic(), session.epoch))
         self._feed(c.Clock(time.monotonic()))
+
+    def _report_launcher_end(self, session: _Session, code: int) -> None:
+        if not self._is_launcher_signalled:
+            self._is_launcher_signalled = True
+            self._feed(c.LauncherEnded(time.monotonic(), session.epoch, code))
 
     def _pass_interrupts(self) -> None:
         while self._interrupts:
