@@ -102,6 +102,8 @@ def _folder_name(_context: click.Context, option: click.Parameter, name: str | N
 @click.option("--device", type=click.IntRange(min=0), help="Which GPU a bundle for GPUs runs on (DFC_DEVICE, else 0).")
 @click.option("--trace", metavar="FILE.json", help="Write what happened when, for Perfetto and dfc trace.")
 @click.option("--profile", metavar="FILE.json", help="Write how long each kernel took, for dfc place and dfc compile.")
+@click.option("--record", metavar="FILE", help="Write in which order replicas took steps of their own (mode async).")
+@click.option("--replay", metavar="FILE", help="Take them in the order of this file, with the same bits.")
 @click.option("-n", "--ranks", type=click.IntRange(min=1), help="Start N ranks and see to them (needs an MPI).")
 @click.option("--job", "jobs", multiple=True, metavar="NAME=TASKS", help="How many tasks a job has now.")
 @click.option(
@@ -138,6 +140,8 @@ def command(
     check_finite: bool,
     trace: str | None,
     profile: str | None,
+    record: str | None,
+    replay: str | None,
     ranks: int | None,
     jobs: tuple[str, ...],
     max_restarts: int,
@@ -149,21 +153,19 @@ def command(
 
     Or computes values of an entry, and only what they need: --fetch train/loss --feed train/h=h.npy."""
     _check_names(entry, fetches)
-    _check_either(epochs=epochs, steps=steps)
-    _check_either(trace=trace, profile=profile)
+    _check_either(context, ("epochs", "steps"), ("trace", "profile"), ("record", "replay"))
     if state is not None:
         require_no_file(state)
-    folders = [None if each is None else Path(each) for each in (state, start)]
-    plan = Plan(folders[0], save_every, keep, best, start=folders[1], again=again)
+    plan = Plan(_path(state), save_every, keep, best, start=_path(start), again=again)
     schedule = _schedule(batch, epochs, steps, last)
     if fetches:
         check_once(plan, schedule)
-    outer = (plan, schedule, out, as_json, threads, summaries, trace, profile, device)
+    outer = (plan, schedule, out, as_json, threads, summaries, trace, profile, device, (record, replay))
     asked = _Asked(file, entry or "", fetches, named(pairs, full=bool(fetches)), *outer)
     counts = job_counts(jobs)  # before ranks are started, which would all say what is wrong
     if is_rank(starts_ranks=ranks is not None):
         return _among_ranks(context, asked, counts, deadline)
-    for written in (each for each in (trace, profile, out) if each is not None):
+    for written in (each for each in (trace, profile, out, record) if each is not None):
         require_folder(written)
     if ranks is not None:
         check_for_ranks(context)
@@ -173,6 +175,10 @@ def command(
     return _in_this_process(context, asked, settings_, options)
 
 
+def _path(name: str | None) -> Path | None:
+    return None if name is None else Path(name)
+
+
 def _schedule(batch: int | None, epochs: int | None, steps: int | None, last: str) -> running.Schedule:
     """How often to call. `UsageError` for what is about batches where there are none."""
     if last != "run" and batch is None:
@@ -180,10 +186,11 @@ def _schedule(batch: int | None, epochs: int | None, steps: int | None, last: st
     return running.Schedule(batch, epochs, steps, last)
 
 
-def _check_either(**options: object) -> None:
+def _check_either(context: click.Context, *pairs: tuple[str, str]) -> None:
     """Refuses two options of which each is an answer to the same question."""
-    if all(value is not None for value in options.values()):
-        raise click.UsageError(f"give {' or '.join(f'--{name}' for name in options)}, not both")
+    for pair in pairs:
+        if all(context.params[name] is not None for name in pair):
+            raise click.UsageError(f"give {' or '.join(f'--{name}' for name in pair)}, not both")
 
 
 def _in_this_process(context: click.Context, asked: _Asked, settings_: tuple[str, ...], options: LoadOptions) -> int:
@@ -214,6 +221,7 @@ class _Asked:
     trace: str | None
     profile: str | None
     device: int | None
+    orders: tuple[str | None, str | None] = (None, None)
 
 
 def _alone(asked: _Asked, setting_values: Mapping[str, Setting], options: LoadOptions) -> int:
@@ -332,7 +340,7 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink 
         done_before.warn_of_lost(asked.out, signature, asked.schedule, feed_values, start)
     listeners = listener if records is None else _with_supervisor(listener, records)
     with listener, keeper:
-        call = _called(module, asked)
+        call = _called(module, asked, start)
         gathers, alone = asked.out is not None, isinstance(module, Module)
         on_stop = None if records is None else records.on_stop
         loop = running.Loop(asked.schedule, Both(listeners, keeper), gathers, start, alone, on_stop)
@@ -355,12 +363,18 @@ def _with_supervisor(listener: Silent, records: SupervisorLink) -> Both:
     return Both(listener, Pulse(records))
 
 
-def _called(module: ClusterModule | Module, asked: _Asked) -> running.Call:
-    """What calls the entry; with batches of any size if these are to be filled up."""
+def _called(module: ClusterModule | Module, asked: _Asked, start: int) -> running.Call:
+    """What calls the entry, behind `start` calls that were made before; with batches of any size if these are to be
+    filled up."""
     short = None if isinstance(module, Module) else module.entries[asked.entry].short
     if short is not None and asked.schedule.last == "pad":
         return short
-    return cast("running.Call", module.entries[asked.entry].function)
+    call = cast("running.Call", module.entries[asked.entry].function)
+    if not any(asked.orders):
+        return call
+    from dfc.cli.ranks.update_orders import with_orders  # most runs have no order to keep
+
+    return cast("running.Call", with_orders(call, module, asked.entry, asked.orders, start))
 
 
 def _check_names(entry: str | None, fetches: Sequence[str]) -> None:
