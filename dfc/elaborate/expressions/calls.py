@@ -101,8 +101,15 @@ def _call_routine(
     )
 
 
+DECLARED = {"rng": "var dice: rng = philox(seed = 1)", "mutex": "var guard: mutex = mutex()"}
+"""Types whose values are state: what makes one stands in a declaration."""
+
+
 def _not_callable(function: Entity, arguments: Sequence[Argument], span: Span) -> Exception:
     text = span.text.split("(")[0]
+    if text in DECLARED:
+        helps = (f"declare it with its type: `{DECLARED[text]}`",)
+        return mistake("E0207", f"`{text}` is not a function", span, helps=helps)
     if isinstance(function, ElementType | SpecialType):
         dtype = {"float": "f32", "int": "i64"}.get(text, text)  # kinds of constants are no element types
         inner = operand(converted(arguments[0].span.text if arguments else "x", dtype), span)

@@ -67,3 +67,11 @@ def test_what_would_keep_others_out_is_one_mistake(title: str) -> None:
 )
 def test_what_is_no_mutex_or_not_allowed_is_a_mistake(text: str, code: str) -> None:
     assert set(codes(text)) == {code}
+
+
+@pytest.mark.parametrize("made", ["var guard: mutex = mutex()", "var dice: rng = philox(seed = 1)"])
+def test_state_without_its_type_is_answered_with_a_declaration(made: str) -> None:
+    type_ = made.split(": ")[1].split()[0]
+    text = messages(f"var made = {type_}()\nentry f() {{ }}\n")
+    assert f"`{type_}` is not a function" in text and f"declare it with its type: `{made}`" in text
+    assert codes(f"{made}\n") == []
