@@ -153,6 +153,9 @@ def _taking(context: Context, item: Declared, promised: DeclaredType, value: Tup
     body = item.body
     if str(promised) not in texts or (isinstance(body, tree.Suite) and not _gives_one(body)):
         return
+    if len(texts) == 1:
+        yield from _member(body, value)
+        return
     index = texts.index(str(promised))
     names = ["_"] * len(texts)
     binder = _only_use(body) if isinstance(body, tree.Suite) else None
@@ -166,6 +169,14 @@ def _taking(context: Context, item: Declared, promised: DeclaredType, value: Tup
         names[index] = name
         words = f"take one of its {len(texts)} values: `let {', '.join(names)} = ...`, and return `{name}`"
         yield replacing(words, *_returning(body, ", ".join(names), name))
+
+
+def _member(body: tree.Body, value: TupleValue) -> Iterator[Help]:
+    """The only value of a tuple that has a name, and is returned by one."""
+    returned = body.final.values[0] if isinstance(body, tree.Suite) and body.final is not None else None
+    if isinstance(returned, tree.Name) and value.names:
+        member = f"{returned.text}.{value.names[0]}"
+        yield replacing(f"take its value: `{member}`", returned.span, member)
 
 
 def _gives_one(body: tree.Suite) -> bool:
