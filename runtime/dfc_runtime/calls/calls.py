@@ -97,6 +97,8 @@ class EntryCall:
         self.large = UNLIMITED if self.open else ResultMemory.SMALLEST  # what is resized owns its memory
         in_slots = [feed.is_tensor for feed in self.feeds if not feed.is_text]
         self.first_tensor = in_slots.index(True) if True in in_slots else None
+        plain = all(feed.is_tensor and not feed.is_text for feed in self.feeds)
+        self.only_tensors = tuple(feed.dtype for feed in self.feeds) if plain else ()
         self.plans: dict[tuple[object, ...], Plan] = {}
         self.wrap = self._wrapper()
 
@@ -129,6 +131,20 @@ class EntryCall:
 
     def collect(self, arguments: Sequence[object]) -> tuple[list[object], list[object], tuple[Shape, ...]]:
         """Values for the slots, arrays that must stay alive, and the shapes."""
+        values: list[object] = []
+        shapes: list[Shape] = []
+        if self.only_tensors:
+            for dtype, value in zip(self.only_tensors, arguments):  # noqa: B905  (binding has counted)
+                if type(value) is not _array_type or value.dtype is not dtype or value.flags.num & _READY != _READY:
+                    break
+                values.append(address_of(value))
+                shapes.append(value.shape)
+            else:
+                return values, [], tuple(shapes)
+        return self._collect_any(arguments)
+
+    def _collect_any(self, arguments: Sequence[object]) -> tuple[list[object], list[object], tuple[Shape, ...]]:
+        """Likewise where something is no array as it is wanted."""
         values: list[object] = []
         kept: list[object] = []
         shapes: list[Shape] = []
