@@ -1,9 +1,9 @@
-"""Images in another size by native code: the weights that it multiplies with, and what it is called with.
+"""Images in another size by native code: what it is called with, and the memory that it needs.
 
 Guarantees the pixels of Pillow's `resize` with `BILINEAR`, bit by bit: a triangle filter in whole numbers, first along
-rows and then along columns, rounded to bytes behind each. Weights are computed here as Pillow computes them, in f64,
-and rounded to 22 bits behind the point; code multiplies and adds whole numbers, in whatever order. So who resizes, this
-or Pillow, does not matter. Assumes code of `dfc_target_cpu.entries.records.resizing`.
+rows and then along columns, rounded to bytes behind each. Code computes the weights as Pillow does, in f64, and rounds
+them to 22 bits behind the point; it multiplies and adds whole numbers, in whatever order. So who resizes, this or
+Pillow, does not matter. Assumes code of `dfc_target_cpu.entries.records.resizing`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -26,69 +25,69 @@ Pixels: TypeAlias = "NDArray[np.uint8]"
 PRECISION = 22
 """Bits of a weight behind the point."""
 PAIR = 2
-"""Pixels that code takes at once."""
+"""Pixels that code takes at once along a row."""
+ALIGNMENT = 64
+LEAST = 8
+"""Pixels of which three quarters and one more are all but one, at least."""
+
+_AXIS = (
+    ("count", ctypes.c_int64),  # pixels
+    ("size", ctypes.c_int64),  # results
+    ("taps", ctypes.c_int64),  # pixels that a result is made of: no more than there are
+    ("unit", ctypes.c_int64),  # bytes from one pixel to the next
+    ("scale", ctypes.c_double),  # pixels from one result to the next
+    ("support", ctypes.c_double),  # pixels from the middle of the triangle to its end
+    ("starts", ctypes.c_void_p),  # memory for an i64 a result: the byte where its pixels begin
+    ("weights", ctypes.c_void_p),  # memory for `taps` weights a result, i32; along a row each four times
+)
+
+
+class ResizeAxis(ctypes.Structure):
+    """One direction of an image."""
+
+    _fields_ = _AXIS
 
 
 _CALL = (
     ("source", ctypes.c_void_p),
-    ("stride", ctypes.c_int64),  # bytes of a row of the source
-    ("rows", ctypes.c_int64),  # of the source that count, and of `between`
-    ("height", ctypes.c_int64),
-    ("width", ctypes.c_int64),
-    ("column_taps", ctypes.c_int64),  # pixels that become one, along a row; an even number
-    ("column_starts", ctypes.c_void_p),  # i64: the byte of a row where those of each column begin
-    ("column_weights", ctypes.c_void_p),  # i32, each four times
-    ("row_taps", ctypes.c_int64),
-    ("row_starts", ctypes.c_void_p),  # i64: the byte of `between` where those of each row begin
-    ("row_weights", ctypes.c_void_p),  # i32
-    ("between", ctypes.c_void_p),
-    ("target", ctypes.c_void_p),
+    ("between", ctypes.c_void_p),  # memory for as many rows as the image has, in the new width, of four bytes a pixel
+    ("target", ctypes.c_void_p),  # rows of three bytes a pixel
+    ("columns", ResizeAxis),
+    ("rows", ResizeAxis),
 )
 
 
 class ResizeCall(ctypes.Structure):
-    """What code is given. A row of `between` has `width` pixels of four bytes, one of `target` as many of three."""
+    """What code is given."""
 
     _fields_ = _CALL
 
 
-CALL_FIELDS = tuple(name for name, _ in _CALL)
-
-
 @dataclass(frozen=True, slots=True)
-class Weights:
-    """Of each result along an axis: the first of the pixels that it is made of, and the weights of these."""
+class _Filter:
+    """The triangle along an axis of so many pixels, of which the first `extent` become `size` results."""
 
-    starts: NDArray[np.int64]
-    weights: NDArray[np.int32]
+    count: int
+    extent: float
+    size: int
 
+    @property
+    def scale(self) -> float:
+        """Pillow takes the extent as f32."""
+        return float(np.float32(self.extent)) / self.size
 
-@lru_cache(maxsize=256)
-def weights_of(count: int, extent: float, size: int, multiple: int = 1) -> Weights:
-    """For `size` results of the first `extent` of so many pixels; the number of weights is a multiple of `multiple`,
-    where there are as many pixels."""
-    scale = extent / size
-    support = max(scale, 1.0)
-    taps = math.ceil(support) * 2 + 1
-    centres = 0.0 + (np.arange(size) + 0.5) * scale
-    starts = np.maximum((centres - support + 0.5).astype(np.int64), 0)
-    ends = np.minimum((centres + support + 0.5).astype(np.int64), count)
-    exact = np.zeros((size, taps))
-    total = np.zeros(size)
-    for tap in range(taps):
-        distances = np.abs((tap + starts - centres + 0.5) * (1.0 / support))
-        exact[:, tap] = np.where((distances < 1.0) & (starts + tap < ends), 1.0 - distances, 0.0)
-        total += exact[:, tap]
-    exact /= total[:, None]
-    whole = (0.5 + exact * (1 << PRECISION)).astype(np.int32)
-    used = int((ends - starts).max())
-    used = min(used + -used % multiple, count)
-    shifted = np.minimum(starts, count - used)  # whose first weights are zeros
-    weights = np.zeros((size, used), np.int32)
-    for tap in range(used):
-        at = tap - (starts - shifted)
-        weights[:, tap] = np.where((at >= 0) & (at < taps), whole[np.arange(size), np.clip(at, 0, taps - 1)], 0)
-    return Weights(shifted, weights)
+    @property
+    def support(self) -> float:
+        return max(self.scale, 1.0)
+
+    def taps(self, multiple: int) -> int:
+        """As many pixels as a triangle may touch, and no more than there are. Of two results or more each is made of
+        three quarters of the pixels at most, and one more by rounding: so one may be left out to have a multiple."""
+        most = math.ceil(2 * self.support) + 1
+        most += -most % multiple
+        if most > self.count >= LEAST and self.size > 1:
+            return self.count - self.count % multiple
+        return min(most, self.count)
 
 
 class NativeResize:
@@ -104,38 +103,38 @@ class NativeResize:
     ) -> Pixels | None:
         """The image at an address, four bytes a pixel, of `count` rows and columns, of which the first `extent` count,
         in another size. None where it is narrower than the pixels that become one."""
-        (rows, columns), (height, width) = count, size
-        extent = float(np.float32(extent[0])), float(np.float32(extent[1]))
-        along = _along_rows(columns, extent[1], width)
-        if along.weights.shape[1] % (PAIR * PIXEL):
+        down, along = (_Filter(*each) for each in zip(count, extent, size, strict=True))
+        taps = along.taps(PAIR), down.taps(1)
+        if taps[0] % PAIR:
             return None
-        across = weights_of(rows, extent[0], height)
-        first = int(across.starts[0])
-        last = int(across.starts[-1]) + across.weights.shape[1]
-        pitch = width * PIXEL
-        between = self._between((last - first) * pitch)
-        target = np.empty((height, width, PIXEL - 1), np.uint8)
-        row_starts = (across.starts - first) * pitch
-        stride = columns * PIXEL
-        call = ResizeCall(
-            source + first * stride, stride, last - first, height, width,
-            along.weights.shape[1] // PIXEL, along.starts.ctypes.data, along.weights.ctypes.data,
-            across.weights.shape[1], row_starts.ctypes.data, across.weights.ctypes.data,
-            between.ctypes.data, target.ctypes.data,
-        )  # fmt: skip
+        pitch = along.size * PIXEL
+        sizes = (
+            down.count * pitch,
+            *(along.size * 8, along.size * taps[0] * PIXEL * 4),
+            *(down.size * 8, down.size * taps[1] * 4),
+        )
+        between, *tables = self._pieces(sizes)
+        target = np.empty((down.size, along.size, PIXEL - 1), np.uint8)
+        columns, rows = (
+            ResizeAxis(each.count, each.size, number, unit, each.scale, each.support, starts, weights)
+            for each, number, unit, starts, weights in (
+                (along, taps[0], PIXEL, *tables[:2]),
+                (down, taps[1], pitch, *tables[2:]),
+            )
+        )
+        call = ResizeCall(source, between, target.ctypes.data, columns, rows)
         self._function(ctypes.addressof(call))
         return target
 
-    def _between(self, size: int) -> Pixels:
-        """Memory of this thread, which is kept: new memory comes page by page, each with a fault."""
-        memory: Pixels | None = getattr(self._memory, "between", None)
-        if memory is None or len(memory) < size:
-            memory = self._memory.between = np.empty(size, np.uint8)
-        return memory
-
-
-@lru_cache(maxsize=256)
-def _along_rows(count: int, extent: float, size: int) -> Weights:
-    """As code wants them along a row: bytes, and four equal weights for the bytes of a pixel."""
-    weights = weights_of(count, extent, size, PAIR)
-    return Weights(weights.starts * PIXEL, np.repeat(weights.weights, PIXEL, axis=1))
+    def _pieces(self, sizes: tuple[int, ...]) -> list[int]:
+        """Addresses of memory of this thread, which is kept: new memory comes page by page, each with a fault."""
+        whole = sum(sizes) + (len(sizes) + 1) * ALIGNMENT
+        memory: Pixels | None = getattr(self._memory, "pieces", None)
+        if memory is None or len(memory) < whole:
+            memory = self._memory.pieces = np.empty(whole, np.uint8)
+        at, pieces = memory.ctypes.data, list[int]()
+        for size in sizes:
+            at += -at % ALIGNMENT
+            pieces.append(at)
+            at += size
+        return pieces

@@ -8,7 +8,7 @@ from PIL import Image
 
 from dfc_runtime.records.images import decoding
 from dfc_runtime.records.images.memory import pixels_of
-from dfc_runtime.records.images.resizing import NativeResize
+from dfc_runtime.records.images.resizing import LEAST, NativeResize
 from dfc_target_cpu.entries.records.resizing import resize_function
 from dfc_target_cpu.llvm.text import ModuleText, Parameter
 from dfc_target_cpu.machine import Machine
@@ -45,8 +45,8 @@ def by_code(resize: NativeResize, pixels: np.ndarray, extent: tuple[float, float
     address, kept = pixels_of(Image.fromarray(pixels))
     result = resize(address, pixels.shape[:2], extent, size)
     del kept
-    assert result is not None
-    return result
+    assert result is not None or pixels.shape[1] < LEAST, "only narrow images are left to Pillow"
+    return by_pillow(pixels, extent, size) if result is None else result
 
 
 SIZES = [(375, 500), (37, 29), (5, 7), (6, 8), (64, 64), (9, 100), (1, 20)]
