@@ -27,7 +27,6 @@ def test_any_of_two_tensors_may_lie_otherwise(model: dfc.Module) -> None:
         (x, y),
         (np.asfortranarray(x), y),
         (x, np.asfortranarray(y)),
-        (x.tolist(), y),
         (x, np.repeat(y, 2, 0)[::2]),
     ]
     for pair in pairs:
