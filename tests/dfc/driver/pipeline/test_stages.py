@@ -147,10 +147,14 @@ def test_a_program_for_one_rank_passes_through_distribution_unchanged() -> None:
 CHILD = """
 import json, sys
 from dfc.cli.main import main
-try:
-    main(["compile", sys.argv[1], "-o", sys.argv[2], *sys.argv[3:]])
-finally:
-    json.dump(sorted(name for name in sys.modules if name.startswith("dfc")), open(sys.argv[2] + ".json", "w"))
+imported = []
+for words in ([], ["--deploy", "program.deploy"]):
+    try:
+        main(["compile", "program.dfg", "-o", "out.bundle", *words])
+    except SystemExit as end:
+        assert not end.code
+    imported.append(sorted(name for name in sys.modules if name.startswith("dfc")))
+json.dump(imported, open("imported.json", "w"))
 """
 SEVERAL = re.compile(
     r"dfc\.distribute|dfc\.driver\.(many_ranks|several_devices|cluster_parts|role_memory|placement)|dfc\.bundle\.cluster"
@@ -158,24 +162,16 @@ SEVERAL = re.compile(
 )
 
 
-def imported(folder: Path, *words: str) -> list[str]:
-    """The modules about several devices or ranks that compiling the program imports."""
-    (folder / "program.dfg").write_text(TEXT)
-    (folder / "program.deploy").write_text(DEPLOYMENT)
-    command = [sys.executable, "-c", CHILD, "program.dfg", "out.bundle", *words]
-    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
-    assert (folder / "out.bundle").exists(), done.stderr
-    names: list[str] = json.loads((folder / "out.bundle.json").read_text())
-    assert "dfc.driver.pipeline.stages" in names
-    return [name for name in names if SEVERAL.match(name)]
-
-
-def test_a_plain_compile_imports_nothing_about_several_devices_or_ranks(tmp_path: Path) -> None:
-    assert imported(tmp_path) == []
-
-
-def test_a_compile_for_ranks_imports_what_it_needs(tmp_path: Path) -> None:
-    assert "dfc.driver.many_ranks" in imported(tmp_path, "--deploy", "program.deploy")
+def test_a_plain_compile_imports_nothing_about_several_devices_or_ranks_and_one_for_ranks_does(tmp_path: Path) -> None:
+    (tmp_path / "program.dfg").write_text(TEXT)
+    (tmp_path / "program.deploy").write_text(DEPLOYMENT)
+    command = [sys.executable, "-c", CHILD]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    plain, for_ranks = json.loads((tmp_path / "imported.json").read_text())
+    assert "dfc.driver.pipeline.stages" in plain
+    assert [name for name in plain if SEVERAL.match(name)] == []
+    assert "dfc.driver.many_ranks" in for_ranks
 
 
 def test_stages_over_parts_tell_whose_they_are() -> None:
