@@ -211,5 +211,7 @@ def test_specials_stay_in_their_row_and_column(machine: str, element: str):
 
 
 def test_every_variant_is_generated_on_any_host():
-    image = build_image([], MACHINES["aarch64"], libraries=[gemm_library(MACHINES["aarch64"], ("float", "double"))])
+    image = build_image(
+        [], MACHINES["aarch64"], libraries=[gemm_library(MACHINES["aarch64"], tuple(few(("float", "double"), 1)))]
+    )
     assert len(image.code) > 1000
