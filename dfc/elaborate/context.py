@@ -23,7 +23,7 @@ from dfc.elaborate.types.declared import Signature
 from dfc.elaborate.types.entities import BlockClass, Entity, EntryValue, Routine
 from dfc.ir.dims import Dim, Symbol, dim
 from dfc.ir.facts import Facts
-from dfc.ir.graph import Block, DimCheck, Graph, Value
+from dfc.ir.graph import Block, DimCheck, Graph, Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops.builder import Builder
 from dfc.syntax.tree import tree
@@ -85,6 +85,17 @@ class Effect:
     frame: Frame
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RepeatedCall:
+    """A call in a body that is checked by itself: the nodes and the result that it has made of its arguments."""
+
+    arguments: tuple[Value, ...]
+    nodes: tuple[Node, ...]
+    result: Value
+    cost: int
+    facts: Facts
+
+
 @dataclass(eq=False, slots=True)
 class Root:
     """What belongs to one entry, test, initialiser, or body that is checked by itself."""
@@ -98,6 +109,7 @@ class Root:
     effects: list[Effect] = field(default_factory=list[Effect])
     loop_writes: dict[tuple[str, int], frozenset[str]] = field(default_factory=dict[tuple[str, int], frozenset[str]])
     in_test: bool = False
+    calls: dict[object, RepeatedCall] = field(default_factory=dict[object, RepeatedCall])  # if it is `generic`
 
 
 @dataclass(eq=False, slots=True)

@@ -12,6 +12,7 @@ from dfc.diagnostics.source import Span
 from dfc.elaborate.context import CALL_COST, DEPTH_LIMIT, Argument, Context, Expected, Frame, Outcome
 from dfc.elaborate.expressions.custom_gradients import with_gradient
 from dfc.elaborate.expressions.parameters import bind_all, match_arguments, require_all_known
+from dfc.elaborate.expressions.repeated_calls import called_again
 from dfc.elaborate.mistakes import Abandoned, Mistake, mistake
 from dfc.elaborate.names.roles import BindingRole
 from dfc.elaborate.names.scope import Scope
@@ -53,7 +54,12 @@ def call_routine(
     inner = _enter(context, routine, span)
     bind_all(inner, matching, bound)
     _check_where(context, inner, item.where, routine.name, span)
-    return _alone(_run_body(context, inner, routine, matching, span))
+    result = matching.instantiate(signature.result) if signature.result is not None else None
+    entities = [each.entity for each in bound]
+    value = called_again(
+        context, routine, entities, result, lambda: _run_body(context, inner, routine, matching, result, span), span
+    )
+    return _alone(value)
 
 
 def _alone(entity: Entity) -> Entity:
@@ -159,10 +165,10 @@ def _within(inner: Context, condition: str, relation: str, limit: Dim) -> list[s
     return [f"give `{name}` a number of {words} {limit}"]
 
 
-def _run_body(context: Context, inner: Context, routine: Routine, matching: Matching, span: Span) -> Entity:
+def _run_body(
+    context: Context, inner: Context, routine: Routine, matching: Matching, result: DeclaredType | None, span: Span
+) -> Entity:
     item = routine.item
-    declared = matching.signature.result
-    result = matching.instantiate(declared) if declared is not None else None
     outcome = Outcome("return", expected=expected_of(result))
     inner.outcome = outcome
     if isinstance(item.body, tree.ShortBody):
