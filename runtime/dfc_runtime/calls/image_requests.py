@@ -13,7 +13,7 @@ from dfc_runtime.errors import RecordError
 from dfc_runtime.records.images.decoding import DamagedImage, Pixels
 
 Locate = Callable[[int], tuple[str, str, int, int]]
-"""Of the record with a number: in words, its file, its number in that, and its offset."""
+"""Of the record with a number: in words with where it is, its file, its number in that, and its offset."""
 Decode = Callable[[bytes, int, int], Pixels]
 """As `images.decode`."""
 
@@ -29,7 +29,7 @@ def decode_image(decode: Decode, locate: Locate, request: HostRequest) -> None:
     except DamagedImage as problem:
         if not flags:
             where, file, record, offset = locate(number)
-            text = f"the image in {where}, at byte {offset}, is damaged: {problem}"
+            text = f"the image in {where}, is damaged: {problem}"
             raise RecordError(text, code="E0914", file=file, record=record, offset=offset) from None
         pixels[...] = 0
         is_intact = False

@@ -183,10 +183,10 @@ class _Reader:
             return self._files()[0].described(number)
 
     def locate(self, number: int) -> tuple[str, str, int, int]:
-        """Likewise, and where in the file it begins."""
+        """Likewise, in words with where in the file it is, and where it begins."""
         with self._lock:
             files = self._files()[0]
-            return *files.described(number), files.offset(number)
+            return files.located(number), *files.described(number)[1:], files.offset(number)
 
     def _files(self) -> tuple[IndexedFiles, RecordStream]:
         if self._opened is None:
@@ -268,9 +268,8 @@ class _Reader:
         self.block.fill(some.data, **columns, descriptor=some.descriptors, offset=some.offsets)
 
     def _too_long(self, files: IndexedFiles, number: int, size: int) -> LimitError:
-        where = files.described(number)[0]
-        at, size, room = files.offset(number), size - files.fixed, self._longest - files.fixed
-        text = f"{where}, at byte {at}, has {counted(size, 'byte')}, and {shown(self.name)} has room for {room}"
+        where, size, room = files.located(number), size - files.fixed, self._longest - files.fixed
+        text = f"{where}, has {counted(size, 'byte')}, and {shown(self.name)} has room for {room}"
         helps = f"declare it with {self._format.function}(.., longest = {size})"
         return LimitError(f"{text}\n  {helps}", code="E0905", spans=[self._site.location])
 

@@ -157,6 +157,10 @@ class IndexedFiles(ABC):
         record, path = number - int(self.first[file]), self.indices[file].path
         return f"{self.name_of(file, record)} of {in_one_line(path)}", path, record
 
+    def located(self, number: int) -> str:
+        """A record in words, and where in its file that is."""
+        return f"{self.described(number)[0]}, at byte {self.offset(number)}"
+
     def offset(self, number: int) -> int:
         """Where in its file a record begins, with its frame."""
         return int(self.locate(np.array([number]))[1][0]) - self.before

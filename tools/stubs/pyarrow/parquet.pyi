@@ -23,6 +23,7 @@ class ParquetSchema:
     def column(self, number: int, /) -> ColumnSchema: ...
 
 class RowGroupMetaData:
+    total_byte_size: int
     num_rows: int
     num_columns: int
     def column(self, number: int, /) -> ColumnChunkMetaData: ...

@@ -39,8 +39,8 @@ KEPT_BYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups of a file: the number of the first row of each, and at the end of all rows; where each begins, and
-    about how many bytes its strings have."""
+    """The groups of a file: the number of the first row of each, and at the end of all rows; where each begins, 0 if
+    that is not known, and how many bytes its strings have at most, or about."""
 
     first: Numbers
     offsets: Numbers
@@ -126,6 +126,10 @@ class GroupedFiles(PackedFiles):
                 sizes[some] += (groups.string_bytes // counts)[groups.of(numbers[some] - self.first[file])]
         return sizes
 
+    def located(self, number: int) -> str:
+        file, row = self._location(number)
+        return f"{self.described(number)[0]}, in {self.group} {int(self._groups[file].of(np.array([row]))[0])}"
+
     def offset(self, number: int) -> int:
         file, row = self._location(number)
         groups = self._groups[file]
@@ -152,7 +156,12 @@ class GroupedFiles(PackedFiles):
     ) -> RecordIndex:
         """The index of a file with groups of so many rows."""
         first = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(counts, np.int64))])
-        columns = self._columns(source, schema)
+        try:
+            columns = self._columns(source, schema)
+        except RecordError:
+            raise
+        except ValueError as problem:  # such as names that are no UTF-8
+            raise no_columns(source, f"its schema cannot be read: {reason_of(problem)}") from None
         extents = np.array(offsets, np.int64), np.array(string_bytes, np.int64)
         if damage is not None and self.on_error == "fail":
             raise damage

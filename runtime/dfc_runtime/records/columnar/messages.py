@@ -18,6 +18,7 @@ SCHEMA, DICTIONARY, BATCH = 1, 2, 3
 """Kinds of messages."""
 CONTINUES = b"\xff\xff\xff\xff"
 LARGEST_HEAD = 1 << 28
+MOST_ROWS = 1 << 40
 _VERSION, _KIND, _HEADER, _BODY = range(4)
 """Places of what a message has, in its table."""
 
@@ -71,8 +72,8 @@ def _message(head: bytes, begin: int, body: int) -> Message:
     if kind == BATCH and header_at:
         count_at = _part_offset(head, header_at + _unsigned(head, header_at), 0)
         rows = _number(head, count_at) if count_at else 0
-        if rows < 0:
-            raise struct.error("rows of less than none")
+        if not 0 <= rows <= MOST_ROWS:
+            raise struct.error("rows of less than none, or more than there can be")
     return Message(kind, begin, body + size, rows)
 
 

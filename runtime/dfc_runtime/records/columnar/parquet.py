@@ -1,5 +1,9 @@
 """Parquet files: what their footer says of row groups, and one of these. Checksums of pages are compared where there
-are some."""
+are some.
+
+Of a row group only the rows and the bytes are asked for: what its footer says of columns ends the process if it is
+damaged, where pyarrow builds it for Python, and is an error where it reads them.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +43,8 @@ class ParquetFiles(GroupedFiles):
             try:
                 metadata, schema = file.metadata, file.schema_arrow
                 groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-                paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
-                names = {field.name for field in self.layout.fields}
-                strings = {field.name for field in self.layout.fields if field.is_string}
-                selected = [number for number, path in enumerate(paths) if path.partition(".")[0] in names]
-                texts = [number for number in selected if paths[number].partition(".")[0] in strings]
-                offsets = [min((_begin(each.column(number)) for number in selected), default=0) for each in groups]
-                sizes = [sum(each.column(number).total_uncompressed_size for number in texts) for each in groups]
-                return self.grouped(source, schema, [each.num_rows for each in groups], offsets, sizes)
+                sizes = [group.total_byte_size for group in groups]
+                return self.grouped(source, schema, [group.num_rows for group in groups], [0] * len(groups), sizes)
             except RecordError:
                 raise
             except damages() as problem:
@@ -65,12 +63,11 @@ class ParquetFiles(GroupedFiles):
             self._last = file, opened
         opened = self._last[1]
         paths = [column.path for column in columns]
-        names = {column.field.name for column in columns}
-        row_group = opened.metadata.row_group(group)
-        pieces = [row_group.column(number) for number in range(row_group.num_columns)]
-        size = sum(each.total_uncompressed_size for each in pieces if each.path_in_schema.partition(".")[0] in names)
-        check_limit(f"reading row group {group} of {in_one_line(self.indices[file].path)}", size, memory_limit())
-        return opened.read_row_group(group, columns=paths, use_threads=False)
+        table = opened.read_row_group(group, columns=paths, use_threads=False)
+        check_limit(
+            f"reading row group {group} of {in_one_line(self.indices[file].path)}", table.nbytes, memory_limit()
+        )
+        return table
 
     def _forget(self) -> None:
         if self._last is not None:
@@ -99,8 +96,3 @@ def open_parquet(source: FileSource) -> parquet.ParquetFile | RecordError:
 def _damage(source: FileSource, reason: str) -> RecordError:
     text = f"{in_one_line(source.name)}: {reason}"
     return RecordError(text, code="E0914", file=source.name, record=0, offset=source.size)
-
-
-def _begin(column: parquet.ColumnChunkMetaData) -> int:
-    """Where the pages of a column begin."""
-    return column.dictionary_page_offset or column.data_page_offset

@@ -92,3 +92,11 @@ def test_damaged_batches_are_damage_of_their_rows_or_read_as_something_else(tmp_
             assert error.code in ("E0914", "E0916")
             damaged += 1
     assert damaged
+
+
+def test_names_that_are_no_text_are_said_to_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_stream(path, some_table(3), 3)
+    path.write_bytes(path.read_bytes().replace(b"label", b"\xff\xffbel"))
+    with pytest.raises(RecordError, match="its schema cannot be read: 'utf-8' codec"):
+        ArrowFiles([path], "fail", LAYOUT)
