@@ -238,20 +238,6 @@ def test_a_launcher_that_is_killed_is_told_and_not_the_ranks_that_follow_it(tmp_
     assert (ended.code, ended.told) == (75, ["mpiexec, which started the ranks, was killed by signal 9"])
 
 
-def test_a_rank_whose_parent_is_killed_is_named(tmp_path: Path) -> None:
-    """The launcher knows of no rank, only of its parent: some ask the other ranks to stop then, as a user would."""
-    process = _start(tmp_path, 2, 100_000, "1:60:stop")
-    rank = _process_of(tmp_path, 1, 1, process)
-    _wait_until_stopped(rank, process)
-    parent = processes.reaper_of(rank)
-    assert parent is not None
-    _wait_until_followed(process, [rank, parent])
-    os.kill(parent, signal.SIGKILL)
-    ended = _end(tmp_path, process)
-    assert (ended.code, len(ended.told)) == (75, 1)
-    assert re.fullmatch(r"rank 1 has lost its parent process in step \d+, where it sums", ended.told[0])
-
-
 @pytest.mark.parametrize(("steps", "code"), [(100_000, 75), (61, 0)])
 def test_a_launcher_that_is_stopped_is_told_after_the_silence(tmp_path: Path, steps: int, code: int) -> None:
     """Ranks that are all done have done all: then nobody need be told. One is held up near its last step, so that it is

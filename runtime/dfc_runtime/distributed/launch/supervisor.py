@@ -177,26 +177,13 @@ class _Session:
     def watch(self) -> None:
         """Notes whose process has ended, in their order."""
         ranks = {pid: rank for rank, pid in self.pids.items()}
-        self._order_of_ends += self._ends.new()
-        for pid in self._order_of_ends:
+        for pid in self._ends.new():
+            self._order_of_ends.append(pid)
             if pid in ranks:
                 self.gone.setdefault(ranks[pid], time.monotonic())
         for rank, pid in self.pids.items():
             if rank not in self.gone and not self._ends.follows([pid]) and not processes.alive(pid):
                 self.gone[rank] = time.monotonic()
-
-    @property
-    def has_failed(self) -> bool:
-        return any(kind == "failed" for kind, _ in self.known)
-
-    def orphan(self) -> int | None:
-        """The rank whose parent has ended before anything else of the job has, and before it. A launcher then asks the
-        other ranks to stop, or ends them."""
-        self._order_of_ends += self._ends.new()  # those before what was read of records, though they are no losses yet
-        if not self._order_of_ends or self.ended or not self._is_order_known:
-            return None
-        first = self._order_of_ends[0]
-        return next((rank for rank, pid in self.pids.items() if self._parents.get(pid) == first), None)
 
     @property
     def _is_order_known(self) -> bool:
@@ -316,20 +303,13 @@ class _Supervisor:
             session.watch()  # before the records: what ended has written all it will
             ended = session.launcher.poll()
             is_empty = ended is not None and not session.processes()
-            records = session.records()
-            orphan = session.orphan()
-            if orphan is not None:  # a rank that has failed has said so, before it had all others ended
-                records += session.records()
-                orphan = None if session.has_failed else orphan
-            if session.launcher.poll() == -signal.SIGKILL:  # no death of a rank leads to that, but it leads to theirs
-                self._report_launcher_end(session, -signal.SIGKILL)
-            if orphan is not None:
-                self._feed(c.Gone(time.monotonic(), session.epoch, orphan, "has lost its parent process"))
-            for record in records:
+            for record in session.records():
                 self._feed(_event(record, session.epoch))
             if is_empty:  # ranks that came and went since the last look are known by their records alone
                 session.watch()
             self._pass_interrupts()
+            if ended == -signal.SIGKILL:  # which no death of a rank leads to, but which leads to theirs
+                self._report_launcher_end(session, ended)
             lost = session.lost(is_last=is_empty)
             if lost is None:
                 return  # the parent of the first is about to say how it ended
