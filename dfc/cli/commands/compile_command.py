@@ -61,7 +61,7 @@ def command(
     """Compiles FILE into one bundle that `dfc run` and `dfc_runtime.load` execute without the compiler."""
     print_after = tuple(map(stages.stage_of, print_after))
     stop_after = stages.stage_of(stop_after) if stop_after is not None else None
-    for stage, option, runs in (("guard", "--check-finite", check_finite), ("clocks", "--timed", timed)):
+    for stage, option, runs in (("finite_checks", "--check-finite", check_finite), ("clocks", "--timed", timed)):
         if stage in print_after and stage != stop_after and not runs:
             raise click.UsageError(f"the stage {stage} runs with {option} only: give that, too")
     source = source_of(file)

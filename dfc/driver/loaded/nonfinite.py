@@ -2,7 +2,7 @@
 
 The run side finds this module by name when a check of finite values has failed. Assumes the feeds of the call and the
 state before it. Guarantees that what it names is the first value in the order of the program, inside branches and
-loops too, that the guard pass watches and that is not finite.
+loops too, that the pass `finite_checks` watches and that is not finite.
 """
 
 from __future__ import annotations

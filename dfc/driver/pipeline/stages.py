@@ -337,7 +337,7 @@ STAGES: tuple[AnyStage, ...] = (
 
 PHASES = tuple(stage for stage in STAGES if isinstance(stage, Phase) and not stage.option)
 
-FORMER_NAMES = {"build": "elaborate", "hoist_inputs": "hoist", "memory": "buffers"}
+FORMER_NAMES = {"build": "elaborate", "hoist_inputs": "hoist", "memory": "buffers", "guard": "finite_checks"}
 """What stages were called in former editions, and still answer to."""
 
 

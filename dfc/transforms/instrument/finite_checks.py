@@ -1,4 +1,4 @@
-"""guard: after every value that arithmetic makes, a check that all of it is finite. Runs only when it is asked for.
+"""finite_checks: after every value that arithmetic makes, a check that all of it is finite. Runs only when asked for.
 
     let y: f32[3] = log(x)            let y: f32[3] = log(x)
     return y                   ->     assert all(is_finite(y))
@@ -26,7 +26,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.record import Effect
 from dfc.ops.rules.lookup import rules_of
 
-NAME = "guard"
+NAME = "finite_checks"
 
 
 def insert_checks(graph: Graph) -> Graph:
@@ -145,7 +145,7 @@ class _CheckInserter:
             builder.name = self._names.fresh(f"{node.name}/all_finite")
             axes = tuple(range(finite.tensor.rank))
             finite = builder.apply("all", finite, attributes=ReduceAttributes(axes, False))
-        builder.name = self._names.fresh(f"{node.name}/guard")
+        builder.name = self._names.fresh(f"{node.name}/is_checked")
         attributes = AssertAttributes(f"`{value.name}` is not finite", FINITE)
         return builder.add("assert", (finite, token), (TokenType(ASSERT_RESOURCE),), attributes).result
 

@@ -59,7 +59,7 @@ def test_a_program_from_standard_input_needs_a_place(folder: Path, dfc: Command)
     assert "needs -o OUT" in dfc("compile", "-", stdin=text).message
 
 
-OPTIONAL = {"guard", "clocks"}
+OPTIONAL = {"finite_checks", "clocks"}
 
 
 def test_time_passes_tells_every_stage_in_order(folder: Path, dfc: Command) -> None:
@@ -84,9 +84,16 @@ def test_stop_after_ends_behind_the_stage(name: str, folder: Path, dfc: Command)
     assert not (folder / "never.bundle").exists()
 
 
-def test_former_names_of_stages_still_do(folder: Path, dfc: Command) -> None:
-    ended = dfc("compile", "line.dfg", "--print-after", "memory", "--stop-after", "memory")
-    assert ended.err.startswith("# ---- after buffers ----\nprogram line\n")
+@pytest.mark.parametrize(
+    ("former", "shown"),
+    [
+        ("memory", "# ---- after buffers ----\nprogram line\n"),
+        ("guard", "# ---- after finite_checks (pass 10) ----\ndfg 1\n"),
+    ],
+)
+def test_former_names_of_stages_still_do(former: str, shown: str, folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "--print-after", former, "--stop-after", former)
+    assert ended.err.startswith(shown)
 
 
 def test_print_after_shows_a_graph_that_compiles_again(folder: Path, dfc: Command) -> None:
@@ -119,7 +126,7 @@ def test_an_unknown_stage_is_refused(folder: Path, dfc: Command) -> None:
     )
 
 
-@pytest.mark.parametrize(("stage", "option"), [("guard", "--check-finite"), ("clocks", "--timed")])
+@pytest.mark.parametrize(("stage", "option"), [("finite_checks", "--check-finite"), ("clocks", "--timed")])
 def test_a_stage_that_does_not_run_cannot_be_printed(stage: str, option: str, folder: Path, dfc: Command) -> None:
     ended = dfc("compile", "line.dfg", "--print-after", stage)
     assert (ended.code, f"the stage {stage} runs with {option} only" in ended.message) == (2, True)

@@ -90,8 +90,9 @@ def test_what_a_stage_names_as_its_entry_is_there_and_has_a_reason(stage: pipeli
 
 def test_the_names_of_the_stages() -> None:
     assert " ".join(pipeline.stage_names()) == (
-        "parse resolve elaborate separate prune split_inputs autodiff simplify fold cse dce hoist sparse guard expand "
-        "replicate shard place partition fuse schedule buffers legalise clocks generate link bundle"
+        "parse resolve elaborate separate prune split_inputs autodiff simplify fold cse dce hoist sparse "
+        "finite_checks expand replicate shard place partition fuse schedule buffers legalise clocks generate link "
+        "bundle"
     )
 
 
