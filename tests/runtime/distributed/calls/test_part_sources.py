@@ -12,7 +12,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source
 from dfc.driver.loaded.partial import ClusterSpecialiser
 from dfc.ir.options import CompileOptions
-from dfc_runtime.calls import partial
+from dfc_runtime.calls.compiling import partial
 from dfc_runtime.distributed.calls.edges import Tags
 from dfc_runtime.distributed.calls.parts import WAIT
 from dfc_runtime.distributed.loading import load_on
