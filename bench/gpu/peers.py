@@ -204,8 +204,8 @@ class Cupy(Peer):
             return raised / raised.sum(-1, keepdims=True)
 
         def layernorm(x: Any) -> Any:
-            center = x.mean(-1, keepdims=True)
-            return (x - center) / cp.sqrt(cp.square(x - center).mean(-1, keepdims=True) + 1e-5)
+            mean = x.mean(-1, keepdims=True)
+            return (x - mean) / cp.sqrt(cp.square(x - mean).mean(-1, keepdims=True) + 1e-5)
 
         p = [cp.asarray(w) for w in inputs.weights()]
         return {

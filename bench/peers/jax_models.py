@@ -59,9 +59,9 @@ def _gradients(loss_of: Callable[[P, Any, Request], Any]) -> Callable[[Request],
 
 
 def _norm(p: P, name: str, x: Any) -> Any:
-    center = x.mean(-1, keepdims=True)
-    variance = ((x - center) ** 2).mean(-1, keepdims=True)
-    return (x - center) * lax.rsqrt(variance + 1e-5) * p[f"{name}.scale"] + p[f"{name}.shift"]
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return (x - mean) * lax.rsqrt(variance + 1e-5) * p[f"{name}.scale"] + p[f"{name}.shift"]
 
 
 def _attend(p: P, name: str, x: Any, heads: int, causal: bool) -> Any:
@@ -107,14 +107,14 @@ def _convolve(p: P, layer: Conv, x: Any, running: dict[str, Any] | None) -> Any:
     if not layer.norm:
         y = y + p[f"{name}.b"]
     else:
-        center, variance = p[f"{name}.running_mean"], p[f"{name}.running_variance"]
+        mean, variance = p[f"{name}.running_mean"], p[f"{name}.running_variance"]
         if running is not None:
             batch_mean = y.mean((0, 1, 2))
             batch_variance = ((y - batch_mean) ** 2).mean((0, 1, 2))
-            running[f"{name}.running_mean"] = center + networks.MOMENTUM * (batch_mean - center)
+            running[f"{name}.running_mean"] = mean + networks.MOMENTUM * (batch_mean - mean)
             running[f"{name}.running_variance"] = variance + networks.MOMENTUM * (batch_variance - variance)
-            center, variance = batch_mean, batch_variance
-        y = (y - center) * lax.rsqrt(variance + networks.EPSILON) * p[f"{name}.scale"] + p[f"{name}.shift"]
+            mean, variance = batch_mean, batch_variance
+        y = (y - mean) * lax.rsqrt(variance + networks.EPSILON) * p[f"{name}.scale"] + p[f"{name}.shift"]
     return jax.nn.relu(y) if layer.relu else y
 
 

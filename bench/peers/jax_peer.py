@@ -78,9 +78,9 @@ def _embed(request: Request) -> Prepared:
 
 
 def _layernorm(x: Any) -> Any:
-    center = x.mean(-1, keepdims=True)
-    variance = ((x - center) ** 2).mean(-1, keepdims=True)
-    return (x - center) * lax.rsqrt(variance + 1e-5)
+    mean = x.mean(-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return (x - mean) * lax.rsqrt(variance + 1e-5)
 
 
 def _heat(request: Request) -> Prepared:

@@ -32,9 +32,9 @@ def _softmax(x: Any) -> Any:
 
 
 def _layernorm(x: Any, scale: Any = 1, shift: Any = 0) -> Any:
-    center = x.mean(-1, keepdims=True)
-    variance = np.square(x - center).mean(-1, keepdims=True)
-    return (x - center) / np.sqrt(variance + np.float32(1e-5)) * scale + shift
+    mean = x.mean(-1, keepdims=True)
+    variance = np.square(x - mean).mean(-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + np.float32(1e-5)) * scale + shift
 
 
 def _hidden(p: Any, x: Any) -> Any:

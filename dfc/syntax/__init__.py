@@ -1,4 +1,4 @@
 """From text to syntax tree and back, for programs.
 
-In: a `Source`. Out: the tree of `tree/tree.py`, or one message a syntax error. Read first: `reader/parser.py`.
+In: a `SourceFile`. Out: the tree of `tree/tree.py`, or one message a syntax error. Read first: `reader/parser.py`.
 """

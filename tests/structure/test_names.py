@@ -23,6 +23,7 @@ INSTEAD = {
     "wish wishes ruling rulings settle settled": "constraints, options, what is resolved",
     "cut cuts draft drafts spread away": "a split, an unfinished step, a variance, what is distributed",
     "ahead beside guard thin measuring": "precompiled, colocated, checks, elimination, size inference",
+    "picking selecting choosing arranging": "gathered, top_k, select, layout",
 }
 """Words that say nothing of what a thing is, and what to say instead."""
 AVOIDED = frozenset(word for words in INSTEAD for word in words.split())

@@ -45,7 +45,7 @@ class Levels:
 
 def arrange(block: Block, splits: BlockSplits) -> Levels:
     """The levels of all nodes, and which pieces and parts outlive their loop (`kept`)."""
-    return _Arranging(block, splits).run()
+    return _Leveller(block, splits).run()
 
 
 def common_requirements(node: Node, splits: BlockSplits) -> Iterator[tuple[Value, State]]:
@@ -65,7 +65,7 @@ def common_requirements(node: Node, splits: BlockSplits) -> Iterator[tuple[Value
                 yield value, COMMON
 
 
-class _Arranging:
+class _Leveller:
     def __init__(self, block: Block, splits: BlockSplits) -> None:
         self._block = block
         self._splits = splits

@@ -2,7 +2,7 @@
 
 The run side finds this module when `Module.run` is first called; it hands over what a bundle carries (sources,
 settings, target, variant) and gets bundles back. Assumes sources that compiled once. Guarantees the names that
-`selecting` knows.
+`selection` knows.
 """
 
 from __future__ import annotations

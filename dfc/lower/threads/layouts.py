@@ -18,11 +18,11 @@ from dfc.lower.threads.schedule import Schedule
 from dfc.lower.threads.stages import StagedLayout
 from dfc.lower.threads.tiles import Tiled, tiled
 
-Layout: TypeAlias = MapLayout | TransposeLayout | ScatterLayout | ScanLayout | StagedLayout | Tiled
+LaunchLayout: TypeAlias = MapLayout | TransposeLayout | ScatterLayout | ScanLayout | StagedLayout | Tiled
 """Each has the `geometry` of its launches and its `workspace` in bytes, as a formula."""
 
 
-def layout_of(kernel: Kernel, schedule: Schedule) -> Layout:
+def layout_of(kernel: Kernel, schedule: Schedule) -> LaunchLayout:
     """The layout of a kernel; a product that is no product of matrices is a reduction over rows. There are none for row
     blocks and routines, which targets with such layouts do not take."""
     if isinstance(kernel, RowBlockKernel | RoutineKernel):

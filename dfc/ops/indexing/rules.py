@@ -12,7 +12,7 @@ from dfc.ir.graph import Node
 from dfc.ops.attributes import AxisAttributes, PadAttributes, ScatterAttributes, SliceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.constants import uniform_of
-from dfc.ops.rules.costs import free, picking
+from dfc.ops.rules.costs import free, gathered
 from dfc.ops.rules.degrees import ANY, Degree, MaybeDegree, Sizes, same
 from dfc.ops.rules.filling import Filling
 from dfc.ops.rules.movements import Movement
@@ -190,7 +190,7 @@ GATHER = replace(
     DEFAULTS,
     sharding=_gather,
     degree=_gather_degree,
-    cost=picking,
+    cost=gathered,
     sign=of_some,
     picks_rows=True,
     keeps_finite=True,

@@ -47,8 +47,8 @@ def _infer(types: Sequence[TensorType], attributes: Attributes) -> Sequence[Tens
 
 def _variance(x: Numeric, it: StatisticAttributes) -> Numeric:
     count = int(np.prod([x.shape[axis] for axis in it.axes]))
-    center: Numeric = np.sum(x, it.axes, keepdims=True) / x.dtype.type(count)
-    total: Numeric = np.sum(np.square(x - center), it.axes, keepdims=it.keep_dims)
+    mean: Numeric = np.sum(x, it.axes, keepdims=True) / x.dtype.type(count)
+    total: Numeric = np.sum(np.square(x - mean), it.axes, keepdims=it.keep_dims)
     return total / x.dtype.type(max(count - it.correction, 0))
 
 
@@ -68,13 +68,13 @@ def _divisor(b: Builder, x: Value, it: StatisticAttributes) -> Value:
     return b.cast(free, x.tensor.dtype)
 
 
-def _off_center(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:
+def _deviations(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:
     return sub(b, x, b.apply("mean", x, attributes=ReduceAttributes(axes, True)))
 
 
 def _decompose_variance(b: Builder, node: Node) -> Sequence[Value]:
     x, it = widened(b, node.operands[0]), _statistic_attributes(node.attributes)
-    squares = b.apply("square", _off_center(b, x, it.axes))
+    squares = b.apply("square", _deviations(b, x, it.axes))
     total = b.sum(squares, it.axes, it.keep_dims)
     return (b.cast(div(b, total, _divisor(b, x, it)), node.result.tensor.dtype),)
 
@@ -91,7 +91,7 @@ def _centered_gradient(b: Builder, node: Node, dy: Value) -> Value:
     wide = widened(b, dy)
     wide = wide if it.keep_dims else with_axes(b, wide, it.axes, x.tensor.rank)
     share = div(b, scaled(b, wide, 2), _divisor(b, x, it))
-    return b.cast(mul(b, _off_center(b, x, it.axes), share), node.operands[0].tensor.dtype)
+    return b.cast(mul(b, _deviations(b, x, it.axes), share), node.operands[0].tensor.dtype)
 
 
 def _variance_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:

@@ -44,7 +44,7 @@ def memory(node: Node, size_of: SizeOf) -> Cost:
     return Cost(bytes=sum(bytes_of(v.type, size_of) for v in values if isinstance(v.type, TensorType)))
 
 
-def picking(node: Node, size_of: SizeOf) -> Cost:
+def gathered(node: Node, size_of: SizeOf) -> Cost:
     """Reads of its first operand what it gives, however large that is, and writes it; and reads the indices."""
     return Cost(bytes=bytes_of(node.operands[1].tensor, size_of) + 2 * bytes_of(node.result.tensor, size_of))
 

@@ -2,7 +2,7 @@
 
 Read first: `parser`, then `language`. `tables` makes the JSON of the grammars and runs only after one was changed.
 
-In: a `Source`. Out: a tree, or messages.
+In: a `SourceFile`. Out: a tree, or messages.
 """
 
 from dfc.deferred.modules import defer

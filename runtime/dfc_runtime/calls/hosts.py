@@ -81,7 +81,7 @@ class Hosts:
         self.summaries = summaries
         self._module = manifest.name
         answered = native_kinds(manifest)
-        self._sites = [_Site(site, _handler(site, handlers, answered)) for site in manifest.sites]
+        self._sites = [_AnsweredSite(site, _handler(site, handlers, answered)) for site in manifest.sites]
         self._asks = {site.entry for site in manifest.sites if site.kind not in answered}
         self._local = _Local()
 
@@ -211,7 +211,7 @@ Words = ctypes.Array[ctypes.c_int64]
 Operands = tuple[Sequence[Array], Sequence[Array]]
 
 
-class _Site:
+class _AnsweredSite:
     """A site with all that can be known before a call. What a program passes is mostly the same in call after call, so
     the last words and operands are kept: each in one tuple, as several threads may be here."""
 

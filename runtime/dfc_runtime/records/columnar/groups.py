@@ -52,7 +52,7 @@ class Groups:
         return np.searchsorted(self.first, rows, side="right") - 1
 
 
-class Parts:
+class RowValues:
     """What becomes of some rows: numbers of fields at their places, strings one behind the other."""
 
     def __init__(self, layout: RecordLayout, count: int) -> None:
@@ -137,7 +137,7 @@ class GroupedFiles(PackedFiles):
 
     def pack(self, numbers: Numbers) -> tuple[Frames, Mapping[int, str]]:
         files = self.locate(numbers)[0]
-        parts = Parts(self.layout, len(numbers))
+        parts = RowValues(self.layout, len(numbers))
         for file, some in _same(files):
             groups = self._groups[file]
             rows = numbers[some] - self.first[file]
@@ -193,7 +193,7 @@ class GroupedFiles(PackedFiles):
                 raise no_columns(source, str(problem)) from None
         return tuple(columns)
 
-    def _add(self, parts: Parts, file: int, group: int, rows: Numbers, at: Numbers) -> None:
+    def _add(self, parts: RowValues, file: int, group: int, rows: Numbers, at: Numbers) -> None:
         """Some rows of a group."""
         try:
             table = self._table(file, group)

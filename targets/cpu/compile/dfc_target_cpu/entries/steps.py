@@ -1,6 +1,6 @@
 """Steps of an entry as the control flow of one native function.
 
-Assumes a layout of registers from `lower_layout` and launch names from `lower_program`. Guarantees that scalars whose
+Assumes a layout of registers from `lay_out` and launch names from `lower_program`. Guarantees that scalars whose
 life stays in one function are machine registers (stack slots that LLVM promotes), and that a fault ends the function
 with a result other than 0.
 """

@@ -10,7 +10,7 @@ from dfc.kernels.canonical import symbol_count
 from dfc.kernels.contractions import kernel_faults
 from dfc.kernels.form import Kernel
 from dfc.kernels.printer import slot
-from dfc.lower.threads.layouts import Layout, layout_of
+from dfc.lower.threads.layouts import LaunchLayout, layout_of
 from dfc.lower.threads.maps import MapLayout, TransposeLayout
 from dfc.lower.threads.scans import ScanLayout
 from dfc.lower.threads.scatters import ScatterLayout
@@ -52,7 +52,7 @@ def write_kernel(kernel: Kernel, name: str, schedule: Schedule, *, guarded: bool
 Writer = MapWriter | TransposeWriter | ReduceWriter | ScatterWriter | ScanWriter | ContractWriter
 
 
-def _writer(layout: Layout, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool) -> Writer:
+def _writer(layout: LaunchLayout, schedule: Schedule, lines: Lines, sizes: Sizes, *, guarded: bool) -> Writer:
     """What writes a kernel of this layout."""
     match layout:
         case MapLayout():
