@@ -42,10 +42,10 @@ fast: $(STAMP)  ## The tests that take seconds
 test: $(STAMP)  ## Style, types and all tests
 	$(MAKE) --no-print-directory --jobs 2 tests types style simulated
 
-# Three workers on two cores: tests of ranks and deadlines wait, others run meanwhile. They are forks of one process that
+# Four workers on two cores: tests of ranks and deadlines wait, others run meanwhile. They are forks of one process that
 # has collected all tests (tests/support/workers); the first begins with those that wait.
 tests: $(STAMP)
-	$(BIN)/pytest -q --workers 3 --durations 20 --durations-min 1
+	$(BIN)/pytest -q --workers 4 --durations 20 --durations-min 1
 
 gate: $(STAMP)  ## Attacks and sweeps that take an hour or more; with new seeds each time
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gate]'

@@ -234,7 +234,7 @@ def test_a_batch_that_cannot_be_cut_is_refused_before_anything_runs(folder: Path
     code, out, err = _run(folder, tmp_path, "train", *feeds, "-n", 2, "--batch", 8)
     assert (code, out) == (2, "")
     assert err == (
-        "error[E0901]: 63 rows in batches of 8 make one of 7: `train` is cut into 8 blocks along B, which is 7: less "
+        "error[E0901]: 63 rows in batches of 8 leave one of 7: `train` is cut into 8 blocks along B, which is 7: less "
         "than one for each\n"
         "  leave it out of every epoch: --last drop\n"
         "  or fill it up with rows that count for nothing: --last pad\n"

@@ -1,7 +1,7 @@
 """Where everything is: the decision of placement, and what partition takes apart.
 
 Assumes the nodes of one graph. A node that is not mentioned floats: every task that needs its value computes it, from
-feeds and constants alone. Guarantees nothing by itself; `check_placement` of the partition says what has to hold.
+feeds and constants alone. Guarantees nothing by itself; `check_parts` of the partition says what has to hold.
 """
 
 from __future__ import annotations

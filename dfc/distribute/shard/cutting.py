@@ -3,7 +3,7 @@
     x + 1          rows of x, plus one          iota(N)        the numbers of the rows
     random(..)     what the whole has there     scatter_add    numbers and rows travel, and are added there
 
-Assumes what `cut_by_node` says of nodes. Guarantees the bits of the undivided value at these rows.
+Assumes what the rules of records say of nodes (`demands`). Guarantees the bits of the undivided value at these rows.
 """
 
 from __future__ import annotations
