@@ -69,6 +69,18 @@ def test_workers_run_all_tests_also_those_behind_a_death(tmp_path: Path) -> None
     assert re.search(r"^workers ended after [\d.]+(, [\d.]+)+ s of tests$", printed, re.M)
 
 
+def test_a_worker_that_has_grown_makes_way_for_another(tmp_path: Path) -> None:
+    """Each of eight modules keeps 160 MB. Nobody takes a further one after two; the third was taken before that."""
+    text = "import os\nkept = []\ndef test_it():\n    kept.append(bytearray(os.urandom(1 << 20) * 160))\n"
+    text += "    print('process', os.getpid())\n"
+    code, printed = run(tmp_path, "--workers", "2", modules={f"test_{letter}": text for letter in "abcdefgh"})
+    assert code == 0 and "8 passed" in printed
+    processes = re.findall(r"^process (\d+)$", printed, re.M)
+    assert len(processes) == 8
+    assert max(processes.count(each) for each in processes) <= 3
+    assert re.search(r"^workers ended after [\d.]+, [\d.]+ s of tests$", printed, re.M)
+
+
 def test_the_first_failure_can_be_the_last(tmp_path: Path) -> None:
     code, printed = run(tmp_path, "--workers", "2", "--maxfail", "1")
     assert code == 1 and "stopping after 1 failures" in printed and "1 failed" in printed

@@ -14,7 +14,7 @@ import pytest
 
 from .messages import publish
 from .units import Queue, Unit, units_of
-from .worker import NOWHERE, POSITION, work
+from .worker import HAS_GROWN, NOWHERE, POSITION, MemoryUse, work
 
 READ = 1 << 16
 ENDINGS = ((0, 0.5), (signal.SIGINT, 5.0), (signal.SIGKILL, 60.0))
@@ -62,19 +62,20 @@ class Supervisor:
                     if key.fd == worker.source:
                         self._read(worker)
                     else:
-                        self._reap(worker)
-                        ends.append(time.monotonic() - begin)
+                        if not self._reap(worker):
+                            ends.append(time.monotonic() - begin)
                     stop_if_asked(self._session)
             return ends
         finally:
             self._end()
 
-    def _taken(self, slot: int, first: Sequence[Unit]) -> Iterator[Unit]:
-        """The units of one worker: what its predecessor has left; then one begins with those that wait, so that they
-        do not all wait at the end."""
+    def _taken(self, slot: int, first: Sequence[Unit], memory: MemoryUse) -> Iterator[Unit]:
+        """The units of one worker, until it is large: what its predecessor has left; then one begins with those that
+        wait, so that they do not all wait at the end."""
         yield from first
         for queue in (self._waiting, self._computing) if slot == 0 else (self._computing, self._waiting):
-            for number in queue:
+            numbers = iter(queue)
+            while not memory.is_large() and (number := next(numbers, None)) is not None:
                 yield self._units[number]
 
     def _start(self, slot: int, first: Sequence[Unit]) -> None:
@@ -84,7 +85,8 @@ class Supervisor:
         if not process:
             for descriptor in (source, *(each.source for each in self._workers)):
                 os.close(descriptor)  # a worker whose parent was killed is to see that nobody reads
-            work(self._session, self._taken(slot, first), self._shared, slot, sink)
+            memory = MemoryUse()
+            work(self._session, self._taken(slot, first, memory), memory, self._shared, slot, sink)
         os.close(sink)
         os.set_blocking(source, False)
         worker = Worker(process, os.pidfd_open(process), source, slot)
@@ -105,18 +107,24 @@ class Supervisor:
                 raise pytest.UsageError(f"a worker ended early: {error}")
         return bool(part)
 
-    def _reap(self, worker: Worker) -> None:
-        """Of a worker that has ended: not when its pipe does, which a process that a test has left behind may hold."""
+    def _reap(self, worker: Worker) -> bool:
+        """Of a worker that has ended: not when its pipe does, which a process that a test has left behind may hold.
+        Whether there is another one in its place."""
         while self._read(worker):
             pass
         self._forget(worker)
         code = os.waitstatus_to_exitcode(os.waitpid(worker.process, 0)[1])
         number, stop, *taken = POSITION.unpack_from(self._shared, worker.slot * POSITION.size)
-        if code or number >= 0:
-            if number < 0:
-                raise pytest.UsageError(f"a worker ended with {_named(code)} before its first test")
+        if number < 0 and code == HAS_GROWN:
+            self._start(worker.slot, ())
+        elif number < 0 and code:
+            raise pytest.UsageError(f"a worker ended with {_named(code)} before its first test")
+        elif number >= 0:
             self._report_death(self._session.items[number], code)
             self._start(worker.slot, (Unit(number + 1, stop), Unit(*taken)))
+        else:
+            return False
+        return True
 
     def _report_death(self, item: pytest.Item, code: int) -> None:
         text = f"the worker ended with {_named(code)} while it ran this test"

@@ -29,6 +29,27 @@ PR_SET_PDEATHSIG = 1
 """Of `prctl.h`: the signal that this process gets when its parent ends; what it forks does not."""
 NOWHERE = (-1, 0, 0, 0)
 """Before the first test and behind the last."""
+MOST_ADDED_BYTES = 300 << 20
+"""Bytes of resident memory beyond what it had at first from which on a worker takes no more modules. Compilers,
+arrays and code that tests have made known add up to that in a few minutes; a new fork is there at once."""
+HAS_GROWN = 3
+"""The exit status of such a worker."""
+
+
+def resident_bytes() -> int:
+    """Of this process, what it shares with others included."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class MemoryUse:
+    """How much this process has grown since it was asked for the first time."""
+
+    def __init__(self) -> None:
+        self._first = resident_bytes()
+
+    def is_large(self) -> bool:
+        return resident_bytes() - self._first > MOST_ADDED_BYTES
 
 
 def is_reported(report: pytest.TestReport) -> bool:
@@ -83,7 +104,9 @@ def run_units(session: pytest.Session, units: Iterable[Unit], shared: mmap, slot
     POSITION.pack_into(shared, slot * POSITION.size, *NOWHERE)
 
 
-def work(session: pytest.Session, units: Iterable[Unit], shared: mmap, slot: int, sink: int) -> NoReturn:
+def work(
+    session: pytest.Session, units: Iterable[Unit], memory: MemoryUse, shared: mmap, slot: int, sink: int
+) -> NoReturn:
     """All that a fork does; it ends without what its parent has planned for its own end."""
     sender = Sender(session.config, sink)
     status = 1
@@ -92,7 +115,7 @@ def work(session: pytest.Session, units: Iterable[Unit], shared: mmap, slot: int
         _begin(session, slot)
         session.config.pluginmanager.register(sender, "worker")
         run_units(session, units, shared, slot)
-        status = 0
+        status = HAS_GROWN if memory.is_large() else 0
     except pytest.exit.Exception as asked:
         _tear_down(session)
         sender.send(messages.encode("exit", text=asked.msg, code=asked.returncode))
