@@ -20,6 +20,7 @@ import numpy as np
 
 from dfc_runtime.distributed.reduce.operation import ADDITIONS, Group, Operation
 from dfc_runtime.distributed.reduce.reduction_plan import Node, Plan, dealt, split_point
+from dfc_runtime.distributed.reduce.transfers import Transfers
 from dfc_runtime.distributed.transport.buffers import Pool
 from dfc_runtime.distributed.transport.comm import Array, Bytes, Comm, Pending
 
@@ -152,25 +153,18 @@ class Combination:
         self._what = what
         self._group = group
         self._comm = comm
-        self._pool = pool
+        self._transfers = Transfers(comm, pool)
+        self.take, self.has_left = self._transfers.take, self._transfers.has_left
         self._elements = plan.chunks[-1][1]
         self._size = self._elements * dtype.itemsize
         self.add = ADDITIONS[what.combination]
         self.local = LocalSums(plan, group.task, self._size, pool, self.add)
         self._sent_roots = 0
-        self._sending: list[Pending] = []
         self._result: Bytes | None = None
         self._arriving: list[tuple[int, Pending]] = []
         self._sums = [_ChunkSum(self, chunk) for chunk in plan.owned(group.task)]
         self._finished_sums = 0
-        self._scratch: list[Bytes] = []
         self._expect()
-
-    def take(self, size: int) -> Bytes:
-        """Memory until the combination is over."""
-        buffer = self._pool.take(size)
-        self._scratch.append(buffer)
-        return buffer
 
     def part(self, whole: Bytes, chunk: int) -> Bytes:
         start, end = self.plan.chunks[chunk]
@@ -237,9 +231,7 @@ class Combination:
             self._send(self.part(self.result, chunk), task, self._what.tags[1])
 
     def _send(self, part: Bytes, task: int, tag: int) -> None:
-        pending = self._comm.isend(part, self._group.ranks[task], tag)
-        if not pending.test():
-            self._sending.append(pending)
+        self._transfers.send(part, self._group.ranks[task], tag)
 
     def finish_sum(self, chunk: int, total: Bytes) -> None:
         """The sum of a chunk to its place; that of the only one stays where it is."""
@@ -248,15 +240,8 @@ class Combination:
         else:
             np.copyto(self.part(self.result, chunk), total)
 
-    def has_left(self) -> bool:
-        """Whether all messages have left, so that the memory is free."""
-        self._sending = [each for each in self._sending if not each.test()]
-        return not self._sending
-
     def free(self) -> None:
-        for buffer in (*self._scratch, *self.local.finished):
-            self._pool.give(buffer)
-        self._scratch.clear()
+        self._transfers.free(self.local.finished)
         self.local.finished.clear()
 
     def cancel(self) -> None:
@@ -265,7 +250,7 @@ class Combination:
             pending.cancel()
         for each in self._sums:
             each.cancel()
-        self._scratch.clear()
+        self._transfers.abandon()
 
     def awaited(self) -> int | None:
         """A rank that a message is missing from."""

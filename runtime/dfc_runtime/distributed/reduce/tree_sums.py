@@ -17,6 +17,7 @@ from dfc_runtime.distributed.reduce.operation import ADDITIONS, Group, Operation
 from dfc_runtime.distributed.reduce.reduction import LocalSums, add_to
 from dfc_runtime.distributed.reduce.reduction_plan import Plan, dealt
 from dfc_runtime.distributed.reduce.task_tree import branch
+from dfc_runtime.distributed.reduce.transfers import Transfers
 from dfc_runtime.distributed.transport.buffers import Pool
 from dfc_runtime.distributed.transport.comm import Array, Bytes, Comm, Pending
 
@@ -34,21 +35,14 @@ class TreeSum:
         self._tags = what.tags
         self._ranks = group.ranks
         self._comm = comm
-        self._pool = pool
+        self._transfers = Transfers(comm, pool)
+        self.take, self.has_left = self._transfers.take, self._transfers.has_left
         size = plan.chunks[-1][1] * dtype.itemsize
         self.local = LocalSums(plan, group.task, size, pool, self.add)
         self._last = dealt(plan.blocks, plan.tasks, group.task)[1]
-        self._scratch: list[Bytes] = []
-        self._sending: list[Pending] = []
         self.result = self.take(size)
         self._chunks = [_ChunkTree(self, chunk) for chunk in range(len(plan.chunks))]
         self._sent_up = self._sent_down = 0
-
-    def take(self, size: int) -> Bytes:
-        """Memory until the sum is over."""
-        buffer = self._pool.take(size)
-        self._scratch.append(buffer)
-        return buffer
 
     def part(self, whole: Bytes, chunk: int) -> Bytes:
         start, end = self.plan.chunks[chunk]
@@ -83,26 +77,17 @@ class TreeSum:
         return self._sent_down == len(self._chunks)
 
     def _send(self, part: Bytes, task: int, *, is_up: bool) -> None:
-        pending = self._comm.isend(part, self._ranks[task], self._tags[not is_up])
-        if not pending.test():
-            self._sending.append(pending)
-
-    def has_left(self) -> bool:
-        """Whether all messages have left, so that the memory is free."""
-        self._sending = [each for each in self._sending if not each.test()]
-        return not self._sending
+        self._transfers.send(part, self._ranks[task], self._tags[not is_up])
 
     def free(self) -> None:
-        for buffer in (*self._scratch, *self.local.finished):
-            self._pool.give(buffer)
-        self._scratch.clear()
+        self._transfers.free(self.local.finished)
         self.local.finished.clear()
 
     def cancel(self) -> None:
         """Gives up what will not come. Memory that messages may still use is not used again."""
         for each in self._chunks:
             each.cancel()
-        self._scratch.clear()
+        self._transfers.abandon()
 
     def awaited(self) -> int | None:
         """A rank that a message is missing from."""

@@ -47,7 +47,7 @@ class Steps:
         self.order = [self.order[0] + 1]
 
 
-def made(kind: Callable[..., Call], log: Log, path: Path, call: Call, start: int = 0) -> Call:
+def wrapped(kind: Callable[..., Call], log: Log, path: Path, call: Call, start: int = 0) -> Call:
     return kind(call, log, path, "train", 2, start)
 
 
@@ -73,14 +73,14 @@ def test_a_run_that_is_replayed_has_the_bits_of_the_one_that_was_recorded(tmp_pa
 
 def test_a_run_that_goes_on_records_over_what_was_undone(tmp_path: Path) -> None:
     log, path = Steps(), tmp_path / "orders"
-    call = made(recording, log, path, log.call)
+    call = wrapped(recording, log, path, log.call)
     for _ in range(5):
         call()
     with path.open("a") as file:
         file.write('{"call": 6, "ord')  # killed
-    call = made(recording, log, path, log.call, start=3)
+    call = wrapped(recording, log, path, log.call, start=3)
     call()
-    again = made(replaying, log, path, lambda: None)
+    again = wrapped(replaying, log, path, lambda: None)
     for _ in range(4):
         again()
     assert log.replayed == [[1], [2], [3], [6]]
@@ -102,18 +102,18 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str, words: s
     path = tmp_path / "orders"
     path.write_text(text)
     with pytest.raises(dfc.FeedError, match=words):
-        made(replaying, Steps(), path, lambda: None)
+        wrapped(replaying, Steps(), path, lambda: None)
 
 
 def test_what_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(dfc.FileError, match=r"cannot read .*: No such file"):
-        made(replaying, Steps(), tmp_path / "none", lambda: None)
+        wrapped(replaying, Steps(), tmp_path / "none", lambda: None)
     with pytest.raises(dfc.FileError, match=r"cannot write .*: Is a directory"):
-        made(recording, Steps(), tmp_path, lambda: None)
+        wrapped(recording, Steps(), tmp_path, lambda: None)
     with pytest.raises(dfc.FeedError, match="no order of call 1"):
         log, path = Steps(), tmp_path / "orders"
-        made(recording, log, path, log.call)
-        made(recording, log, path, log.call, start=1)
+        wrapped(recording, log, path, log.call)
+        wrapped(recording, log, path, log.call, start=1)
 
 
 def test_other_entries_have_no_order_of_updates() -> None:

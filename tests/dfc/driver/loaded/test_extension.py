@@ -48,16 +48,16 @@ def test_what_is_added_works_on_a_copy_of_all_state(bundle: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "location"),
     [
         ("dfg 1\n\nentry bad() -> i64 { return nope }", "<extension>:3:29"),
         ("entry bad( {", "<extension>:1:12"),
         ("fn train(x: f32) -> f32 = x", "<text>:6:7"),
     ],
 )
-def test_mistakes_are_told_where_they_are_and_change_nothing(bundle: bytes, text: str, place: str) -> None:
+def test_mistakes_are_told_where_they_are_and_change_nothing(bundle: bytes, text: str, location: str) -> None:
     model = dfc.loads(bundle)
-    with pytest.raises(dfc.CompileError, match=place):
+    with pytest.raises(dfc.CompileError, match=location):
         model.extend(text)
     assert model.train(ONES) is not None
     assert not hasattr(model, "bad")
