@@ -24,6 +24,7 @@ from dfc.elaborate.types.entities import (
     Entity,
     Instance,
     ModuleValue,
+    PreludeFunction,
     PreludeModule,
     QueueMethod,
     QueueValue,
@@ -79,8 +80,17 @@ def no_such_name(context: Context, name: str, span: Span) -> Mistake:
         span,
         did_you_mean(near),
         secondary=secondary,
-        helps=(replacing(f"change `{name}` to `{near}`", span, near),),
+        helps=(replacing(f"change `{name}` to `{near}`", span, near),) if _fits(binding, span) else (),
     )
+
+
+def _fits(binding: Binding, span: Span) -> bool:
+    """Whether the name of a binding may stand where a word does: a function stands alone only where it is an argument
+    or what a pipe leads to, and what else would have to be written behind it is not known."""
+    if not isinstance(binding.entity, Routine | PreludeFunction):
+        return True
+    before, behind = span.file.text[: span.start].rstrip(), span.file.text[span.end :].lstrip()
+    return behind.startswith(("(", "[", ".")) or before.endswith(("(", ",", "|>"))
 
 
 def _elsewhere(context: Context, name: str, span: Span) -> list[Help]:
