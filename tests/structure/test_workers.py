@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.forked import in_child
+from tests.support.workers import worker
 from tests.support.workers.supervisor import Supervisor
 from tests.support.workers.units import Queue
 from tests.support.workers.worker import is_reported
@@ -69,9 +70,15 @@ def test_workers_run_all_tests_also_those_behind_a_death(tmp_path: Path) -> None
     assert re.search(r"^workers ended after [\d.]+(, [\d.]+)+ s of tests$", printed, re.M)
 
 
+@pytest.fixture
+def soon_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MOST_ADDED_BYTES", 30 << 20)
+
+
+@pytest.mark.usefixtures("soon_large")
 def test_a_worker_that_has_grown_makes_way_for_another(tmp_path: Path) -> None:
-    """Each of eight modules keeps 160 MB. Nobody takes a further one after two; the third was taken before that."""
-    text = "import os\nkept = []\ndef test_it():\n    kept.append(bytearray(os.urandom(1 << 20) * 160))\n"
+    """Each of eight modules keeps 16 MB. Nobody takes a further one after two; the third was taken before that."""
+    text = "import os\nkept = []\ndef test_it():\n    kept.append(bytearray(os.urandom(1 << 20) * 16))\n"
     text += "    print('process', os.getpid())\n"
     code, printed = run(tmp_path, "--workers", "2", modules={f"test_{letter}": text for letter in "abcdefgh"})
     assert code == 0 and "8 passed" in printed
@@ -79,6 +86,14 @@ def test_a_worker_that_has_grown_makes_way_for_another(tmp_path: Path) -> None:
     assert len(processes) == 8
     assert max(processes.count(each) for each in processes) <= 3
     assert re.search(r"^workers ended after [\d.]+, [\d.]+ s of tests$", printed, re.M)
+
+
+@pytest.mark.usefixtures("soon_large")
+def test_a_worker_that_has_grown_makes_way_also_when_it_shrinks_at_its_end(tmp_path: Path) -> None:
+    text = "import pytest\n@pytest.fixture(scope='module')\ndef large(): return bytearray(b'x' * (32 << 20))\n"
+    text += "def test_one(large): pass\ndef test_two(large): pass\n"
+    code, printed = run(tmp_path, "--workers", "2", modules={f"test_{letter}": text for letter in "abcd"})
+    assert code == 0 and "8 passed" in printed
 
 
 def test_the_first_failure_can_be_the_last(tmp_path: Path) -> None:

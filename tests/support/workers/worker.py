@@ -43,13 +43,16 @@ def resident_bytes() -> int:
 
 
 class MemoryUse:
-    """How much this process has grown since it was asked for the first time."""
+    """How much this process has grown since it was asked for the first time. Once it was large it stays so: the last
+    test of a module may give back what it has, when this worker has been told already that there is no other module."""
 
     def __init__(self) -> None:
         self._first = resident_bytes()
+        self._was_large = False
 
     def is_large(self) -> bool:
-        return resident_bytes() - self._first > MOST_ADDED_BYTES
+        self._was_large = self._was_large or resident_bytes() - self._first > MOST_ADDED_BYTES
+        return self._was_large
 
 
 def is_reported(report: pytest.TestReport) -> bool:
