@@ -28,7 +28,8 @@ from dfc.ops.broadcasting import DimsEqual, same_shape
 from dfc.ops.effects.communication import NETWORK
 from dfc.ops.effects.mutexes import ACQUIRE, RELEASE, MutexAttributes
 from dfc.ops.effects.queues import CLOSE, PUT, SIZE, TAKES, QueueAttributes, TakeAttributes
-from dfc.ops.record import HostCall, OpError, OpRecord
+from dfc.ops.lowering.forms import HostCall
+from dfc.ops.record import OpError, OpRecord
 from dfc.ops.sizes.equality import equal_under, facts_of, may_be_equal, sizes_compared
 
 Resources = Mapping[str, Resource]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dfc.ir.graph import Node, Value
 from dfc.kernels.body import Apply, AxisIndex, BodyBuilder, Instruction, Number
 from dfc.ops import registry
-from dfc.ops.record import Decompose, Elementwise, HostCall, Reduce
+from dfc.ops.lowering.forms import Decompose, Elementwise, HostCall, Reduce
 
 APPROXIMATE = frozenset(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "pow", "fma"))
 """Functions of floats that targets expand, or that differ with their instructions."""

@@ -19,8 +19,8 @@ from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops import registry
 from dfc.ops.builder import Builder
-from dfc.ops.record import Decompose
-from dfc.ops.routines import has_routine, routine_of
+from dfc.ops.lowering.forms import Decompose
+from dfc.ops.lowering.routines import has_routine, routine_of
 from dfc.ops.sizes.equality import sizes_compared
 from dfc.transforms.scalar.cse import cse, cse_block
 from dfc.transforms.scalar.dce import dce

@@ -66,7 +66,8 @@ from dfc.ops.attributes import (
 from dfc.ops.builder import Builder
 from dfc.ops.effects.mutexes import MutexAttributes
 from dfc.ops.effects.queues import SIZE, QueueAttributes, TakeAttributes
-from dfc.ops.record import ConstArgument, HostCall, OpRecord, Parameter
+from dfc.ops.lowering.forms import HostCall
+from dfc.ops.record import ConstArgument, OpRecord, Parameter
 from dfc_runtime.errors import counted
 
 _ELEMENT = re.compile(r"(\w+)_?: (\w+)")

@@ -17,7 +17,7 @@ from dfc.ir.types import TensorType
 from dfc.ops import registry
 from dfc.ops.attributes import ResourceAttributes
 from dfc.ops.broadcasting import same_dim
-from dfc.ops.record import Elementwise
+from dfc.ops.lowering.forms import Elementwise
 
 
 def origins(context: Context, operands: Sequence[Value]) -> list[tuple[Span, str]]:

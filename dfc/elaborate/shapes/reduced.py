@@ -17,7 +17,7 @@ from dfc.ir.graph import Node, Value
 from dfc.ops import registry
 from dfc.ops.attributes import ReduceAttributes, StatisticAttributes
 from dfc.ops.broadcasting import same_shape, stretches_to
-from dfc.ops.record import Elementwise
+from dfc.ops.lowering.forms import Elementwise
 from dfc.syntax.tree import tree
 
 Shape = tuple[Dim, ...]

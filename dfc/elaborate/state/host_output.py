@@ -31,7 +31,7 @@ from dfc.ir.graph import Node, Value
 from dfc.ir.types import TokenType
 from dfc.ops import registry
 from dfc.ops.effects.host_io import PrintAttributes, SummaryAttributes
-from dfc.ops.record import HostCall
+from dfc.ops.lowering.forms import HostCall
 from dfc.syntax.tree import tree
 from dfc_runtime.observe.printing import escaped, placeholders
 

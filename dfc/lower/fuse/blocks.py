@@ -37,7 +37,6 @@ from dfc.lower.fuse.fused import (
 from dfc.lower.fuse.groups.groups import KernelGroup, LoopGroup, OrderedGroup, ProductGroup, StepGroup
 from dfc.lower.fuse.groups.join import join
 from dfc.lower.fuse.groups.memory import assign_memory
-from dfc.lower.fuse.indexing import along
 from dfc.lower.fuse.items.analyse import analyse
 from dfc.lower.fuse.items.collect import Collected, Exit, RegionMemory, collect
 from dfc.lower.fuse.items.hazards import without_hazards
@@ -50,7 +49,8 @@ from dfc.ops.attributes import FINITE, AssertAttributes, ConstantAttributes
 from dfc.ops.effects.effects import is_host_call
 from dfc.ops.effects.mutexes import MutexAttributes
 from dfc.ops.effects.queues import QueueAttributes, TakeAttributes
-from dfc.ops.routines import routine_of
+from dfc.ops.lowering.index_maps import along
+from dfc.ops.lowering.routines import routine_of
 
 
 def fuse_block(scope: Scope, block: Block, exits: Sequence[Exit]) -> FusedBlock:

@@ -9,16 +9,7 @@ from __future__ import annotations
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
-from dfc.lower.fuse.indexing import (
-    Point,
-    broadcast_point,
-    only_unit_axes_differ,
-    reverse_point,
-    slice_point,
-    transpose_point,
-    unit_reshape_point,
-    window_point,
-)
+from dfc.lower.fuse.indexing import reverse_point, slice_point, transpose_point, window_point
 from dfc.ops import registry
 from dfc.ops.attributes import (
     AxesAttributes,
@@ -28,7 +19,8 @@ from dfc.ops.attributes import (
     RedrawAttributes,
     ShapeAttributes,
 )
-from dfc.ops.record import Elementwise
+from dfc.ops.lowering.forms import Elementwise
+from dfc.ops.lowering.index_maps import Point, broadcast_point, only_unit_axes_differ, unit_reshape_point
 from dfc.ops.rules.lookup import rules_of
 from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import OpRules

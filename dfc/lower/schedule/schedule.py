@@ -55,7 +55,7 @@ from dfc.lower.signatures import signature
 from dfc.lower.storage import BufferView
 from dfc.ops import registry
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
-from dfc.ops.record import HostCall
+from dfc.ops.lowering.forms import HostCall
 
 
 @dataclass(frozen=True, slots=True)

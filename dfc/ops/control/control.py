@@ -15,19 +15,8 @@ from dfc.ir.types import TensorType
 from dfc.ops import samples
 from dfc.ops.attributes import AssertAttributes, ForAttributes
 from dfc.ops.conditions import require_class
-from dfc.ops.record import (
-    EXPRESSION,
-    Array,
-    Effect,
-    Evaluate,
-    InferTypes,
-    OpError,
-    OpRecord,
-    Parameter,
-    Sample,
-    Sizes,
-    Structural,
-)
+from dfc.ops.lowering.forms import Structural
+from dfc.ops.record import EXPRESSION, Array, Effect, Evaluate, InferTypes, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc_runtime.errors import RunError

@@ -18,7 +18,8 @@ from dfc.ops import samples
 from dfc.ops.attributes import CustomAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class
-from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.lowering.forms import Decompose
+from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 
 

@@ -17,7 +17,8 @@ from dfc.ops.attributes import RandomAtAttributes
 from dfc.ops.creation import philox
 from dfc.ops.creation.rules import RANDOM_AT
 from dfc.ops.creation.sources import require_distribution
-from dfc.ops.record import Array, Elementwise, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.lowering.forms import Elementwise
+from dfc.ops.record import Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from dfc.ops.conditions import belongs, require_size
 from dfc.ops.creation import philox
 from dfc.ops.creation.rules import CONSTANT, DIM, IOTA, RANDOM
 from dfc.ops.gradients import count_up
+from dfc.ops.lowering.forms import Decompose, Structural
 from dfc.ops.numeric import concrete, convert, narrow
-from dfc.ops.record import Arguments, Array, Decompose, Effect, OpError, OpRecord, Parameter, Sample, Sizes, Structural
+from dfc.ops.record import Arguments, Array, Effect, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 
 NO_OPERANDS = "it has no operands"

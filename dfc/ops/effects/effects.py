@@ -6,7 +6,8 @@ from dfc.ir import walk
 from dfc.ir.graph import Block, Node
 from dfc.kernels.body import is_partial
 from dfc.ops import registry
-from dfc.ops.record import Effect, HostCall
+from dfc.ops.lowering.forms import HostCall
+from dfc.ops.record import Effect
 
 _ORDERED = frozenset({Effect.READ, Effect.WRITE, Effect.CHECK, Effect.HOST})
 

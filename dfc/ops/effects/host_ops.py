@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
 from dfc.ir.types import TensorType
-from dfc.ops.record import Array, Effect, Evaluate, HostCall, InferTypes, OpRecord, Parameter, Sizes
+from dfc.ops.lowering.forms import HostCall
+from dfc.ops.record import Array, Effect, Evaluate, InferTypes, OpRecord, Parameter, Sizes
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import DEFAULTS, OpRules
 from dfc_runtime.errors import UnsupportedError

@@ -32,8 +32,9 @@ from dfc.ops.creation import philox
 from dfc.ops.creation.sources import require_distribution
 from dfc.ops.effects.rules import CHECKPOINT, DRAW, READ
 from dfc.ops.indexing.gather_scatter import INDEX_OUT_OF_RANGE, checked_indices
+from dfc.ops.lowering.forms import Structural
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
-from dfc.ops.record import Array, Effect, Evaluate, OpError, OpRecord, Parameter, Sample, Sizes, Structural
+from dfc.ops.record import Array, Effect, Evaluate, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc_runtime.errors import RunError, UnsupportedError, counted

@@ -17,8 +17,9 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import elementwise
 from dfc.ops.elementwise.rules import ADD, DIV, ELEMENTWISE, FUNCTION, MAXIMUM, MINIMUM, MUL, QUOTIENT, SUB
 from dfc.ops.gradients import div, mul, scaled, select, sub, unbroadcast
+from dfc.ops.lowering.forms import Elementwise
 from dfc.ops.numeric import Numeric, pointwise
-from dfc.ops.record import EXPRESSION, OPERATOR, Elementwise, Gradient, OpError, OpRecord, Parameter, Sample
+from dfc.ops.record import EXPRESSION, OPERATOR, Gradient, OpError, OpRecord, Parameter, Sample
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import OpRules
 from dfc_runtime.errors import RunError

@@ -11,8 +11,9 @@ from dfc.ops import samples
 from dfc.ops.elementwise.arithmetic import WHOLE, binary
 from dfc.ops.elementwise.terms import Formula2, Term, emit2
 from dfc.ops.elementwise.unary import unary
+from dfc.ops.lowering.forms import Elementwise
 from dfc.ops.numeric import Numeric
-from dfc.ops.record import Elementwise, OpRecord
+from dfc.ops.record import OpRecord
 
 
 def _width(x: Numeric) -> int:

@@ -13,8 +13,9 @@ from dfc.ir.types import TensorType
 from dfc.ops import samples
 from dfc.ops.conditions import elementwise
 from dfc.ops.elementwise.rules import ELEMENTWISE, EQUAL
+from dfc.ops.lowering.forms import Elementwise
 from dfc.ops.numeric import Numeric, widen
-from dfc.ops.record import Array, Elementwise, Evaluate, InferTypes, OpRecord, Parameter, Sizes, declared
+from dfc.ops.record import Array, Evaluate, InferTypes, OpRecord, Parameter, Sizes, declared
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import OpRules
 

@@ -21,8 +21,9 @@ from dfc.ops.elementwise.terms import Formula2, Term, emit1, emit2
 from dfc.ops.elementwise.transcendental import arctangent
 from dfc.ops.elementwise.unary import STEPS, unary
 from dfc.ops.gradients import add, div, mul, select, sub
+from dfc.ops.lowering.forms import Elementwise
 from dfc.ops.numeric import Numeric
-from dfc.ops.record import Elementwise, OpRecord
+from dfc.ops.record import OpRecord
 
 INFINITE = float("inf")
 

@@ -20,8 +20,9 @@ from dfc.ops.conditions import require_class, require_same_dtype
 from dfc.ops.elementwise.arithmetic import WHOLE, infer_binary
 from dfc.ops.elementwise.rules import CAST, ROUNDED, SELECT
 from dfc.ops.gradients import select, unbroadcast
+from dfc.ops.lowering.forms import Elementwise
 from dfc.ops.numeric import Numeric, convert, narrow, numpy_of, pointwise
-from dfc.ops.record import Arguments, Array, Elementwise, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Arguments, Array, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 
 

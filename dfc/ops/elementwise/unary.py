@@ -33,8 +33,9 @@ from dfc.ops.elementwise.rules import (
 )
 from dfc.ops.elementwise.special import erf
 from dfc.ops.gradients import add, div, mul, scaled, select, sub
+from dfc.ops.lowering.forms import Elementwise
 from dfc.ops.numeric import Numeric, pointwise
-from dfc.ops.record import Elementwise, Gradient, InferTypes, OpRecord, Parameter, Sample, declared
+from dfc.ops.record import Gradient, InferTypes, OpRecord, Parameter, Sample, declared
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import OpRules
 

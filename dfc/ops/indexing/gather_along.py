@@ -24,7 +24,8 @@ from dfc.ops.conditions import require_axis, require_class
 from dfc.ops.gradients import add, count_up, mul
 from dfc.ops.indexing.gather_scatter import checked_indices
 from dfc.ops.layout.shape import axis_of, inverse
-from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.lowering.forms import Decompose
+from dfc.ops.record import Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.reduction.ordering import bind_last_axis
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import MOVES_ELEMENTS

@@ -22,8 +22,9 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axis, require_class
 from dfc.ops.indexing.rules import GATHER, SCATTER_ADD
 from dfc.ops.layout.shape import axis_of
+from dfc.ops.lowering.forms import Structural
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
-from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes, Structural
+from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc_runtime.errors import RunError
 

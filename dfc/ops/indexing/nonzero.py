@@ -21,9 +21,10 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class
 from dfc.ops.creation.rules import RANGE
 from dfc.ops.gradients import count_up, mul, select, sub
+from dfc.ops.lowering.forms import Decompose, Structural
 from dfc.ops.numeric import concrete
 from dfc.ops.pieces import part
-from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes, Structural
+from dfc.ops.record import Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc_runtime.errors import RunError
 

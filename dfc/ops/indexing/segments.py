@@ -18,8 +18,9 @@ from dfc.ops.broadcasting import same_dim
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_size
 from dfc.ops.indexing.gather_scatter import checked_indices
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import concrete, narrow, widen
-from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 
 if TYPE_CHECKING:

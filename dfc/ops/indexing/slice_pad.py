@@ -17,8 +17,9 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_same_dtype, require_size
 from dfc.ops.gradients import reverse
 from dfc.ops.indexing.rules import PAD, SLICE
+from dfc.ops.lowering.forms import Structural
 from dfc.ops.numeric import concrete
-from dfc.ops.record import Arguments, Array, ConstArgument, OpError, OpRecord, Parameter, Sample, Sizes, Structural
+from dfc.ops.record import Arguments, Array, ConstArgument, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc_runtime.errors import RunError
 

@@ -23,9 +23,10 @@ from dfc.ops.conditions import require_axis, require_class
 from dfc.ops.control.regions import while_loop
 from dfc.ops.gradients import add, count_up, select, sub
 from dfc.ops.indexing.gather_along import axis_from_end, axis_to_end, pick_last, put_last
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import Numeric, widen
 from dfc.ops.pieces import in_front
-from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import MOVES_ELEMENTS
 

@@ -30,9 +30,10 @@ from dfc.ops.indexing.sorting import (
     same,
     sorted_positions,
 )
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import Numeric, concrete, lowest, widen
 from dfc.ops.pieces import in_front, part
-from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import MOVES_ELEMENTS
 

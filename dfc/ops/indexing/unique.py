@@ -19,8 +19,9 @@ from dfc.ops.conditions import require_class
 from dfc.ops.gradients import add, count_up, select, sub
 from dfc.ops.indexing.nonzero import WRONG_SIZE, sized, true_indices
 from dfc.ops.indexing.sorting import same
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import Numeric, concrete, widen
-from dfc.ops.record import Array, Decompose, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Array, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc_runtime.errors import RunError
 

@@ -18,8 +18,9 @@ from dfc.ops.binding import integer, normalised_axis
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_class, require_size
 from dfc.ops.gradients import add, count_up, mul, select
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.pieces import in_front, part, surrounded
-from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import MOVES_ELEMENTS
 

@@ -25,9 +25,10 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_axis, require_class, require_size
 from dfc.ops.gradients import count_up, sub
 from dfc.ops.layout.shape import inverse
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import concrete
 from dfc.ops.pieces import part
-from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 
 Cotangents = Sequence[Value | None]

@@ -25,8 +25,9 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_axis, require_class, require_same_dtype, require_size
 from dfc.ops.gradients import reverse, unbroadcast
 from dfc.ops.layout.rules import BROADCAST, CONCAT, RESHAPE, REVERSE, TRANSPOSE
+from dfc.ops.lowering.forms import Structural
 from dfc.ops.numeric import concrete
-from dfc.ops.record import Arguments, ConstArgument, OpError, OpRecord, Parameter, Sample, Structural
+from dfc.ops.record import Arguments, ConstArgument, OpError, OpRecord, Parameter, Sample
 from dfc.ops.registry import register
 from dfc_runtime.errors import counted
 

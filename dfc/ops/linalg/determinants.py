@@ -28,7 +28,8 @@ from dfc.ops.linalg.matrices import (
     turned,
 )
 from dfc.ops.linalg.stacks import register_stacked
-from dfc.ops.record import Array, Decompose, OpRecord, Parameter, Sizes
+from dfc.ops.lowering.forms import Decompose
+from dfc.ops.record import Array, OpRecord, Parameter, Sizes
 
 Cotangents = Sequence[Value | None]
 CONSTRAINTS = ("the element type of `a` is floating-point.", "`a` is a square matrix.")

@@ -24,8 +24,9 @@ from dfc.ops.conditions import require_class, require_same_dtype
 from dfc.ops.gradients import mul, widened
 from dfc.ops.linalg.equations import RULE, Equation, parse_equation, sizes_of
 from dfc.ops.linalg.rules import PRODUCT
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import narrow, widen
-from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 
 if TYPE_CHECKING:

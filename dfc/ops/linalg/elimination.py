@@ -27,8 +27,9 @@ from dfc.ops.linalg.matrices import (
     wide,
 )
 from dfc.ops.linalg.stacks import register_stacked
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import narrow
-from dfc.ops.record import Array, Decompose, OpRecord, Parameter, Sizes
+from dfc.ops.record import Array, OpRecord, Parameter, Sizes
 
 
 def _infer(types: Sequence[TensorType], _attributes: Attributes) -> Sequence[TensorType]:

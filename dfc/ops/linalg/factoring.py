@@ -41,9 +41,10 @@ from dfc.ops.linalg.matrices import (
     wide,
 )
 from dfc.ops.linalg.stacks import register_stacked
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import narrow
 from dfc.ops.pieces import part
-from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Array, OpError, OpRecord, Parameter, Sample, Sizes
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

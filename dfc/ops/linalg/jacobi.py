@@ -44,7 +44,8 @@ from dfc.ops.linalg.matrices import (
     upright,
 )
 from dfc.ops.linalg.stacks import register_stacked
-from dfc.ops.record import Decompose, OpRecord, Parameter
+from dfc.ops.lowering.forms import Decompose
+from dfc.ops.record import OpRecord, Parameter
 
 Cotangents = Sequence[Value | None]
 SWEEPS = 24

@@ -16,19 +16,9 @@ from dfc.ops.broadcasting import same_dim, same_shape
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_same_dtype
 from dfc.ops.linalg.rules import MATMUL
+from dfc.ops.lowering.forms import Structural
 from dfc.ops.numeric import narrow, widen
-from dfc.ops.record import (
-    EXPRESSION,
-    OPERATOR,
-    Arguments,
-    Array,
-    OpError,
-    OpRecord,
-    Parameter,
-    Sample,
-    Sizes,
-    Structural,
-)
+from dfc.ops.record import EXPRESSION, OPERATOR, Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 
 if TYPE_CHECKING:

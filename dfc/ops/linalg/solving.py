@@ -20,8 +20,9 @@ from dfc.ops.conditions import require_class, require_rank, require_same_dtype
 from dfc.ops.control.regions import Body, count_loop
 from dfc.ops.gradients import count_up, div, mul, select, sub
 from dfc.ops.linalg.stacks import register_stacked
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import Numeric, narrow, widen
-from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Array, OpError, OpRecord, Parameter, Sample, Sizes
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

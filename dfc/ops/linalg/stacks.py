@@ -22,7 +22,8 @@ from dfc.ops.broadcasting import same_shape
 from dfc.ops.builder import Builder
 from dfc.ops.control.regions import count_loop
 from dfc.ops.linalg.rules import factorisation
-from dfc.ops.record import Array, Decompose, OpError, OpRecord, Sample, Sizes
+from dfc.ops.lowering.forms import Decompose
+from dfc.ops.record import Array, OpError, OpRecord, Sample, Sizes
 from dfc.ops.registry import register
 
 Cotangents = Sequence[Value | None]

@@ -24,22 +24,12 @@ from dfc.ops.broadcasting import same_dim
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_same_dtype, require_size
 from dfc.ops.linalg.rules import PRODUCT
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.nn.grouped import Grouped, channels_in_groups, turned_in_groups
 from dfc.ops.nn.windows import per_axis, positions, reach
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.pieces import part, zeros
-from dfc.ops.record import (
-    Arguments,
-    Array,
-    ConstArgument,
-    Decompose,
-    InferTypes,
-    OpError,
-    OpRecord,
-    Parameter,
-    Sample,
-    Sizes,
-)
+from dfc.ops.record import Arguments, Array, ConstArgument, InferTypes, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 
 if TYPE_CHECKING:

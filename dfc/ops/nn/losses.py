@@ -20,8 +20,9 @@ from dfc.ops.conditions import require_axis, require_class
 from dfc.ops.gradients import count_up, div, indicator, mul, select, sub, widened
 from dfc.ops.indexing.gather_scatter import INDEX_OUT_OF_RANGE
 from dfc.ops.layout.shape import axis_of
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import Numeric, narrow, widen
-from dfc.ops.record import Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.reduction.ordering import axis_samples, bind_last_axis
 from dfc.ops.registry import register
 from dfc_runtime.errors import RunError

@@ -20,6 +20,7 @@ from dfc.ops.attributes import PadAttributes, PoolAttributes, ReduceAttributes, 
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_size
 from dfc.ops.gradients import div, indicator, mul, widened
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.nn.convolution import paddings
 from dfc.ops.nn.pool_gradients import gathered
 from dfc.ops.nn.windows import lay_back, per_axis
@@ -29,7 +30,6 @@ from dfc.ops.record import (
     Arguments,
     Array,
     ConstArgument,
-    Decompose,
     Evaluate,
     Gradient,
     InferTypes,

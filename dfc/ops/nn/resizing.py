@@ -23,8 +23,9 @@ from dfc.ops.binding import wrong
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_size
 from dfc.ops.gradients import add, count_up, div, mul, sub, widened
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import Numeric, concrete, narrow, widen
-from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc_runtime.errors import counted
 

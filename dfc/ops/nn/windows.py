@@ -21,10 +21,11 @@ from dfc.ops.binding import integers, normalised_axis, wrong
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_class, require_size
 from dfc.ops.gradients import add
+from dfc.ops.lowering.forms import Structural
 from dfc.ops.nn.rules import WINDOWS
 from dfc.ops.numeric import Numeric, concrete
 from dfc.ops.pieces import element, surrounded, zeros
-from dfc.ops.record import Arguments, Array, ConstArgument, OpError, OpRecord, Parameter, Sample, Sizes, Structural
+from dfc.ops.record import Arguments, Array, ConstArgument, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
 from dfc_runtime.errors import counted
 

@@ -18,8 +18,9 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axis, require_class
 from dfc.ops.gradients import add, mul, reverse, select, sub, widened, with_axes
 from dfc.ops.layout.shape import axis_of
+from dfc.ops.lowering.forms import Decompose, Scan, Structural
 from dfc.ops.numeric import Numeric, accumulator, narrow, widen
-from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Scan, Sizes, Structural
+from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.reduction.reductions import PARAMETERS, bind_reduction, infer_reduction, reduction, reduction_samples
 from dfc.ops.reduction.rules import CUMSUM, POSITION
 from dfc.ops.registry import register

@@ -19,8 +19,9 @@ from dfc.ops.binding import element_type, flag, normalised_axes
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_class
 from dfc.ops.gradients import div, indicator, mul, select, widened, with_axes
+from dfc.ops.lowering.forms import Reduce
 from dfc.ops.numeric import Numeric, accumulator, highest, lowest, narrow, widen
-from dfc.ops.record import Arguments, Array, Gradient, OpError, OpRecord, Parameter, Reduce, Sample, Sizes
+from dfc.ops.record import Arguments, Array, Gradient, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.reduction.rules import ALL_OF, ANY_OF, MAX, MEAN, MIN, PROD, SUMS
 from dfc.ops.registry import register
 from dfc.ops.rules.op_rules import OpRules

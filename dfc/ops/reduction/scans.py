@@ -18,9 +18,10 @@ from dfc.ops.control.regions import count_loop
 from dfc.ops.gradients import add, count_up, mul, reverse, select
 from dfc.ops.indexing.gather_along import axis_from_end, axis_to_end, put_last
 from dfc.ops.layout.shape import axis_of
+from dfc.ops.lowering.forms import Scan
 from dfc.ops.numeric import Numeric, accumulator, highest, lowest, narrow, widen
 from dfc.ops.pieces import in_front, part, surrounded
-from dfc.ops.record import Array, Gradient, OpRecord, Parameter, Scan, Sizes
+from dfc.ops.record import Array, Gradient, OpRecord, Parameter, Sizes
 from dfc.ops.reduction.ordering import axis_samples, bind_last_axis
 from dfc.ops.reduction.rules import CUMPROD, CUMULATIVE_EXTREME
 from dfc.ops.registry import register

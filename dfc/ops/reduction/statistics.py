@@ -19,9 +19,10 @@ from dfc.ops.conditions import require_axis, require_class
 from dfc.ops.gradients import div, mul, scaled, select, sub, widened, with_axes
 from dfc.ops.indexing.gather_along import axis_from_end, axis_to_end, put_last
 from dfc.ops.layout.shape import axis_of
+from dfc.ops.lowering.forms import Decompose
 from dfc.ops.numeric import Numeric, narrow, widen
 from dfc.ops.pieces import element, part
-from dfc.ops.record import Arguments, Array, Decompose, OpError, OpRecord, Parameter, Sample, Sizes
+from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.reduction.ordering import axis_samples, bind_last_axis
 from dfc.ops.reduction.reductions import PARAMETERS, bind_reduction, infer_reduction, reduction, reduction_samples
 from dfc.ops.registry import register

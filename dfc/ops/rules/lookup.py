@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dfc.ir.graph import Node
 from dfc.ops import registry
 from dfc.ops.attributes import AxisAttributes
-from dfc.ops.record import Elementwise
+from dfc.ops.lowering.forms import Elementwise
 from dfc.ops.rules.costs import Cost, SizeOf, memory
 from dfc.ops.rules.degrees import Degree, MaybeDegree, Sizes, pointwise, unknown
 from dfc.ops.rules.op_rules import OpRules

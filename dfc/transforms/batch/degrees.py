@@ -18,7 +18,7 @@ from dfc.ir.measured import measured
 from dfc.ir.regions import ForView, WhileView, flows, for_view, view, while_view
 from dfc.ops import registry
 from dfc.ops.attributes import AssignAttributes
-from dfc.ops.record import Reduce
+from dfc.ops.lowering.forms import Reduce
 from dfc.ops.rules.degrees import ANY, FLAT, Degree, MaybeDegree, Sizes, more, same
 from dfc.ops.rules.lookup import degree_of, is_elementwise, rules_of
 from dfc.ops.rules.sharding import Cutting, Split

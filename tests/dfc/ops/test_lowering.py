@@ -5,7 +5,8 @@ import pytest
 
 from dfc.kernels.body import Apply, BodyBuilder
 from dfc.ops import registry
-from dfc.ops.record import Decompose, Elementwise, OpRecord, Reduce, Sample
+from dfc.ops.lowering.forms import Decompose, Elementwise, Reduce
+from dfc.ops.record import OpRecord, Sample
 from dfc_runtime.errors import RunError
 from tests.support.one_test_an_op import one_test_an_op
 from tests.support.ops import Scratch, evaluate_sample, placeholders, run_body, samples, types_of

@@ -12,7 +12,7 @@ import numpy as np
 
 from dfc.ir.graph import Node, Value
 from dfc.ops.builder import Builder
-from dfc.ops.record import Reduce
+from dfc.ops.lowering.forms import Reduce
 from dfc.ops.reduction.reductions import register_reduction
 from dfc.ops.reduction.rules import reduced, sum_degree
 from dfc.ops.rules.costs import Cost, SizeOf, elements

@@ -25,7 +25,6 @@ from dfc.kernels.body import (
     is_partial,
 )
 from dfc.lower.fuse.emit.operands import Slots
-from dfc.lower.fuse.indexing import Point, row_major, scaled, shifted
 from dfc.lower.fuse.inline import inputs_at, picked
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView
@@ -39,7 +38,8 @@ from dfc.ops.attributes import (
     RedrawAttributes,
 )
 from dfc.ops.creation.philox import stream_key
-from dfc.ops.record import Elementwise
+from dfc.ops.lowering.forms import Elementwise
+from dfc.ops.lowering.index_maps import Point, row_major, scaled, shifted
 
 Key = tuple[Value, Point]
 Resolve = Callable[["Expressions", Value, Point], int | None]

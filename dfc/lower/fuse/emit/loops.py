@@ -19,11 +19,11 @@ from dfc.lower.fuse.emit.operands import Slots
 from dfc.lower.fuse.emit.reductions import reduced, reduction
 from dfc.lower.fuse.emit.stores import store
 from dfc.lower.fuse.groups.groups import LoopGroup
-from dfc.lower.fuse.indexing import Point, renamed
 from dfc.lower.fuse.items.collect import Collected
 from dfc.lower.fuse.items.items import ComputeItem, CopyItem, Item, Member, ReduceItem, StoreItem
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView
+from dfc.ops.lowering.index_maps import Point, renamed
 
 StageKey = tuple[int, tuple[int, ...]]  # level, inner axes
 

@@ -17,14 +17,14 @@ from dfc.lower.fuse.emit.expressions import OUT_OF_RANGE, Expressions
 from dfc.lower.fuse.emit.loops import BoundKernel, named_axes
 from dfc.lower.fuse.emit.operands import Slots
 from dfc.lower.fuse.emit.stores import store
-from dfc.lower.fuse.indexing import Point, along, renamed, shifted
 from dfc.lower.fuse.items.collect import Collected
 from dfc.lower.fuse.items.items import ScanItem, ScatterItem, StoreItem
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView
 from dfc.ops import registry
 from dfc.ops.attributes import AxisAttributes, ScatterAttributes
-from dfc.ops.record import Scan
+from dfc.ops.lowering.forms import Scan
+from dfc.ops.lowering.index_maps import Point, along, renamed, shifted
 
 
 def ordered(scope: Scope, collected: Collected, item: ScanItem | ScatterItem | StoreItem) -> list[BoundKernel]:

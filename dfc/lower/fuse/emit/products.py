@@ -10,12 +10,12 @@ from dfc.lower.fuse.emit.loops import BoundKernel, named_axes
 from dfc.lower.fuse.emit.operands import Slots
 from dfc.lower.fuse.emit.stores import store
 from dfc.lower.fuse.groups.groups import ProductGroup
-from dfc.lower.fuse.indexing import Point, renamed
 from dfc.lower.fuse.items.collect import Collected
 from dfc.lower.fuse.items.factors import Factor, factors
 from dfc.lower.fuse.items.items import ComputeItem, ContractItem, Member, StoreItem, result_point
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView
+from dfc.ops.lowering.index_maps import Point, renamed
 
 
 def product(scope: Scope, collected: Collected, group: ProductGroup, stored: set[Value]) -> BoundKernel:

@@ -7,7 +7,7 @@ from dfc.kernels.body import BodyBuilder, Reduced
 from dfc.kernels.form import Reduction
 from dfc.ops import registry
 from dfc.ops.attributes import ArgAttributes
-from dfc.ops.record import Reduce
+from dfc.ops.lowering.forms import Reduce
 
 
 def reduction(body: BodyBuilder, node: Node, element: int) -> Reduction:

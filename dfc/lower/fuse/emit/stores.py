@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dfc.kernels.body import Computed, Index
 from dfc.kernels.form import Store
 from dfc.lower.fuse.emit.expressions import OUT_OF_RANGE, Expressions
-from dfc.lower.fuse.indexing import renamed
 from dfc.lower.fuse.items.items import Selector, StoreItem
 from dfc.lower.fuse.scope import Scope
+from dfc.ops.lowering.index_maps import renamed
 from dfc.ops.operators import UPDATES
 
 UNCHECKED = -1  # the fault site of an index that is known to be inside

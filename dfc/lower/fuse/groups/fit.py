@@ -9,7 +9,6 @@ from __future__ import annotations
 from dfc.ir.dims import ONE, ZERO, Dim, product
 from dfc.kernels.body import Affine
 from dfc.lower.fuse.groups.groups import Fit, OpenGroup
-from dfc.lower.fuse.indexing import Point, plain_axis
 from dfc.lower.fuse.inline import is_memory_first
 from dfc.lower.fuse.items.items import (
     Analysed,
@@ -23,6 +22,7 @@ from dfc.lower.fuse.items.items import (
     result_point,
 )
 from dfc.ops.attributes import DrawAttributes, RandomAttributes
+from dfc.ops.lowering.index_maps import Point, plain_axis
 
 RANDOM = (RandomAttributes, DrawAttributes)
 ROW_LIMIT = 16384  # elements of a kernel with so few outer points that one thread may do it all

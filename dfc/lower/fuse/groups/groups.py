@@ -14,7 +14,6 @@ from typing import TypeAlias
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Value
-from dfc.lower.fuse.indexing import Point, renamed
 from dfc.lower.fuse.items.items import (
     Analysed,
     ComputeItem,
@@ -31,6 +30,7 @@ from dfc.lower.fuse.items.items import (
     result_of,
 )
 from dfc.lower.storage import Storage
+from dfc.ops.lowering.index_maps import Point, renamed
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from dfc.kernels.body import Affine
 from dfc.kernels.program import BufferRole
 from dfc.lower.fuse.groups.fit import fit, fit_sibling, fit_total
 from dfc.lower.fuse.groups.groups import Access, Fit, Group, OpenGroup, may_share
-from dfc.lower.fuse.indexing import Point, renamed
 from dfc.lower.fuse.items.collect import Collected
 from dfc.lower.fuse.items.hazards import memory_of
 from dfc.lower.fuse.items.items import (
@@ -46,6 +45,7 @@ from dfc.lower.fuse.items.items import (
 )
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import Storage, typical
+from dfc.ops.lowering.index_maps import Point, renamed
 
 Joining = tuple[OpenGroup, Fit]
 Fitting = Callable[[Analysed, OpenGroup], Fit | None]

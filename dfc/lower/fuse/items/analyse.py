@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from dfc.ir.graph import Node, Value
 from dfc.kernels.program import BufferRole
-from dfc.lower.fuse.indexing import Point
 from dfc.lower.fuse.inline import PICK, inputs_at, is_generator, is_view, weight
 from dfc.lower.fuse.items.collect import Collected
 from dfc.lower.fuse.items.factors import Factor, factors
@@ -32,6 +31,7 @@ from dfc.lower.fuse.items.items import (
 from dfc.lower.fuse.scope import Scope, base_of
 from dfc.lower.storage import Storage
 from dfc.ops.effects.effects import may_have_no_value
+from dfc.ops.lowering.index_maps import Point
 
 
 def analyse(scope: Scope, collected: Collected) -> list[Analysed]:

@@ -21,7 +21,6 @@ from dfc.ir.regions import captured, carried, view
 from dfc.ir.types import tensor
 from dfc.kernels.body import Affine
 from dfc.kernels.program import BufferRole
-from dfc.lower.fuse.indexing import ORIGIN, along, broadcast_point, shifted
 from dfc.lower.fuse.inline import is_alias, is_generator, is_inline, is_reshape
 from dfc.lower.fuse.items.cost import Decision
 from dfc.lower.fuse.items.items import (
@@ -58,8 +57,9 @@ from dfc.ops.attributes import (
     ScatterAttributes,
 )
 from dfc.ops.effects.effects import is_host_call
-from dfc.ops.record import Reduce, Scan
-from dfc.ops.routines import routine_of
+from dfc.ops.lowering.forms import Reduce, Scan
+from dfc.ops.lowering.index_maps import ORIGIN, along, broadcast_point, shifted
+from dfc.ops.lowering.routines import routine_of
 
 User = Node | Item
 

@@ -20,8 +20,8 @@ from functools import lru_cache
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import Dim, product
 from dfc.ir.graph import Value
-from dfc.lower.fuse.indexing import Point
 from dfc.lower.fuse.items.items import Item, ReduceItem, extents_of
+from dfc.ops.lowering.index_maps import Point
 
 ASSUMED = 64
 """What a size is that is known at the call only: rows of a batch, say."""

@@ -18,10 +18,10 @@ from dfc.ir.dims import ONE, ZERO, Dim
 from dfc.ir.graph import Node, Value
 from dfc.kernels.body import Affine
 from dfc.kernels.form import MatrixOperand, Split
-from dfc.lower.fuse.indexing import ORIGIN, Point, along, plain_axis, shifted
 from dfc.lower.fuse.inline import inputs_at, is_alias, is_view
 from dfc.lower.fuse.items.items import ContractItem, Item
 from dfc.ops.attributes import ConstantAttributes, PadAttributes, PermutationAttributes
+from dfc.ops.lowering.index_maps import ORIGIN, Point, along, plain_axis, shifted
 
 FACTORS_AFTER_BATCH = 3
 """Axes of a product behind its batch: rows, columns, depth."""

@@ -21,8 +21,8 @@ from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.kernels.body import Affine
-from dfc.lower.fuse.indexing import ORIGIN, Point, along
 from dfc.lower.storage import BufferView, Storage
+from dfc.ops.lowering.index_maps import ORIGIN, Point, along
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from dataclasses import field
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
-from dfc.lower.fuse.indexing import Point
 from dfc.lower.fuse.inline import inputs_at, is_generator, is_table, is_view, needs_memory
 from dfc.lower.fuse.items.analyse import starts
 from dfc.lower.fuse.items.collect import Collected, User, is_alias_node
@@ -45,6 +44,7 @@ from dfc.lower.fuse.items.order import FIRST, at, position_of
 from dfc.lower.fuse.items.steps import step_operands
 from dfc.lower.fuse.scope import Scope, base_of
 from dfc.lower.storage import Storage
+from dfc.ops.lowering.index_maps import Point
 
 LIMIT = 200  # nodes in one item
 SMALL = 4  # a part of a variable is at most one of so many

@@ -9,7 +9,7 @@ from dfc.ir.walk import nodes
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
 from dfc.ops.effects.effects import is_host_call
 from dfc.ops.effects.mutexes import MutexAttributes
-from dfc.ops.routines import routine_of
+from dfc.ops.lowering.routines import routine_of
 
 
 def is_tensor(value: Value) -> bool:

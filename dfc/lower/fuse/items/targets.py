@@ -5,10 +5,10 @@ from __future__ import annotations
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Node
 from dfc.kernels.body import Affine
-from dfc.lower.fuse.indexing import Point, along, scaled, shifted
 from dfc.lower.fuse.items.items import Selector, Target
 from dfc.lower.storage import BufferView, Storage, whole_view
 from dfc.ops.attributes import AssignAttributes, OperandSelector
+from dfc.ops.lowering.index_maps import Point, along, scaled, shifted
 
 
 def whole(view: BufferView) -> Target:

@@ -15,9 +15,9 @@ from dfc.ir.dims import ZERO
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ir.walk import blocks
-from dfc.lower.fuse.indexing import only_unit_axes_differ
 from dfc.lower.fuse.inline import is_elementwise, is_reshape, weight
 from dfc.ops.attributes import AxisAttributes, PermutationAttributes, ShapeAttributes, SliceAttributes
+from dfc.ops.lowering.index_maps import only_unit_axes_differ
 from dfc.transforms.scalar.dce import dce_block
 
 

@@ -15,7 +15,8 @@ from dfc.ops import registry, table
 from dfc.ops.attributes import AxisAttributes, ReduceAttributes, ShapeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.linalg.rules import factorisation
-from dfc.ops.record import Decompose, OpRecord
+from dfc.ops.lowering.forms import Decompose
+from dfc.ops.record import OpRecord
 from dfc.ops.rules.costs import Cost, product
 from dfc.ops.rules.degrees import FLAT, Degree, Sizes
 from dfc.ops.rules.lookup import cost_of, degree_of, use_of

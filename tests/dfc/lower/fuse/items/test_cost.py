@@ -15,7 +15,6 @@ from dfc.kernels.form import ContractKernel, LoopKernel
 from dfc.kernels.program import Launch, Program
 from dfc.lower.fuse.fuse import fuse
 from dfc.lower.fuse.fused import kernels
-from dfc.lower.fuse.indexing import Point, along
 from dfc.lower.fuse.items.cost import (
     ASSUMED,
     Decision,
@@ -28,6 +27,7 @@ from dfc.lower.fuse.items.cost import (
 )
 from dfc.lower.fuse.items.items import ComputeItem, ReduceItem
 from dfc.ops.attributes import ReduceAttributes, ShapeAttributes, SliceAttributes
+from dfc.ops.lowering.index_maps import Point, along
 from tests.support.graphs import variable
 from tests.support.lowering import agree
 from tests.support.making import Making

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dfc.ir.dtypes import F64
 from dfc.ir.graph import Node
 from dfc.ops import registry
-from dfc.ops.record import Decompose
+from dfc.ops.lowering.forms import Decompose
 
 
 def has_routine(node: Node) -> bool:
