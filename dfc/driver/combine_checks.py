@@ -18,6 +18,7 @@ from dfc.driver.selection import Selection, select
 from dfc.ir import walk
 from dfc.ir.graph import Entry
 from dfc.ir.options import CompileOptions
+from dfc.ops.control.derivatives import is_grad
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc_runtime.errors import FeedError
@@ -55,7 +56,7 @@ def combine_checks(
 
 def _gradients(around: Surroundings, entry: Entry) -> Selection | None:
     """The part of an entry that computes its gradients from its feeds; None if it does more."""
-    values = [value for node in entry.block.nodes if node.op == "grad" for value in node.results]
+    values = [value for node in entry.block.nodes if is_grad(node) for value in node.results]
     if not values or entry.dim_feeds:
         return None
     try:

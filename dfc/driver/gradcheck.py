@@ -21,10 +21,11 @@ from dfc.diagnostics.source import SourceFile, Span
 from dfc.driver import pipeline
 from dfc.elaborate import build
 from dfc.ir import walk
-from dfc.ir.graph import Block, Entry, Graph, Node, Value
+from dfc.ir.graph import Block, Entry, Graph, Value
 from dfc.ir.options import CompileOptions
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import ResourceAttributes
+from dfc.ops.control.derivatives import GradView, grad_view, is_grad
 from dfc.ops.evaluate import State, evaluate, initial_state
 from dfc.ops.record import Array
 from dfc.ops.spelling import show
@@ -93,18 +94,19 @@ class _Entry:
 
     def compare(self, original: Entry) -> Iterator[Compared]:
         """Each target of each `grad`; `original` knows the lines of the author."""
-        mine, theirs = ([n for n in walk.nodes(e.block) if n.op == "grad"] for e in (self._entry, original))
+        mine, theirs = ([n for n in walk.nodes(e.block) if is_grad(n)] for e in (self._entry, original))
         top = set(self._entry.block.nodes)
         texts = [name for name, value in self._parameters if not isinstance(value.type, TensorType)]
         for node, written in zip(mine, theirs, strict=True):
-            names = [_name(value) for value in written.operands[1:]]
+            request = grad_view(node)
+            names = [_name(value) for value in grad_view(written).targets]
             reason = f"takes the text `{texts[0]}`" if texts else "" if node in top else "is inside a loop or branch"
             if reason:
                 yield from (Compared(original.name, name, written.span, reason=reason) for name in names)
                 continue
             points = [{name: self._drawn(value, scale) for name, value in self._parameters} for scale in SCALES]
             for number, name in enumerate(names):
-                yield self._compare(node, number, Compared(original.name, name, written.span), points)
+                yield self._compare(request, number, Compared(original.name, name, written.span), points)
 
     def _drawn(self, value: Value, scale: float) -> Array:
         """A feed: normal numbers, or zeros and ones, which are indices almost everywhere."""
@@ -114,17 +116,17 @@ class _Entry:
             return (scale * self._rng.standard_normal(shape)).astype(dtype)
         return self._rng.integers(0, 2, shape).astype(dtype)
 
-    def _compare(self, node: Node, number: int, compared: Compared, points: list[dict[str, Array]]) -> Compared:
+    def _compare(self, request: GradView, number: int, compared: Compared, points: list[dict[str, Array]]) -> Compared:
         """The worst error of all points where the loss is finite."""
-        target = node.operands[number + 1]
+        target = request.targets[number]
         if _is_read(target) and not _is_first(target, self._entry.block):
             return Compared(compared.entry, compared.target, compared.span, reason="is read after it was written")
-        errors = [error for feeds in points for error in self._errors(node, number, feeds)]
+        errors = [error for feeds in points for error in self._errors(request, number, feeds)]
         return Compared(compared.entry, compared.target, compared.span, max(errors, default=np.inf))
 
-    def _errors(self, node: Node, number: int, feeds: Mapping[str, Array]) -> Iterator[float]:
+    def _errors(self, request: GradView, number: int, feeds: Mapping[str, Array]) -> Iterator[float]:
         """At one point, along random directions; infinite for a gradient that is not finite."""
-        loss, target, gradient = node.operands[0], node.operands[number + 1], node.results[number]
+        loss, target, gradient = request.loss, request.targets[number], request.gradients[number]
         at, analytic = self._values([target, gradient], feeds, None)
         size = max(1.0, float(np.abs(at).max(initial=0)))
         for _ in range(DIRECTIONS):

@@ -75,7 +75,6 @@ from dfc.ir.attributes import Attributes, Literal
 from dfc.ir.attributes import ForAttributes as ForAttributes
 from dfc.ir.dims import Dim
 from dfc.ir.dtypes import DType, DTypeVariable
-from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 
 ASSERT_RESOURCE = "@assert"
@@ -378,10 +377,6 @@ class CustomAttributes(Attributes):
     """`results` is the number of results; as many operands are the results of the body."""
 
     results: int
-
-    def parameters(self, node: Node) -> tuple[Value, ...]:
-        """The operands that are what the call was given."""
-        return node.operands[self.results : len(node.operands) // 2]
 
 
 @dataclass(frozen=True, slots=True)

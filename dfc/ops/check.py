@@ -25,6 +25,7 @@ from dfc.ops.attributes import (
     ResourceAttributes,
 )
 from dfc.ops.broadcasting import DimsEqual, same_shape
+from dfc.ops.control.derivatives import grad_view
 from dfc.ops.effects.communication import NETWORK
 from dfc.ops.effects.mutexes import ACQUIRE, RELEASE, MutexAttributes
 from dfc.ops.effects.queues import CLOSE, PUT, SIZE, TAKES, QueueAttributes, TakeAttributes
@@ -279,10 +280,10 @@ def _is_index(type_: Type) -> bool:
 
 def _check_gradient(node: Node, resources: Resources) -> Iterator[str]:
     del resources
-    loss, *targets = node.operands
-    if not isinstance(loss.type, TensorType) or loss.type.shape:
+    request = grad_view(node)
+    if not isinstance(request.loss.type, TensorType) or request.loss.type.shape:
         yield "the loss is not a scalar"
-    yield from _compare("results", _types(node.results), _types(targets))
+    yield from _compare("results", _types(request.gradients), _types(request.targets))
 
 
 _SPECIAL: dict[str, Callable[[Node, Resources], Iterable[str]]] = {

@@ -36,6 +36,7 @@ from dfc.lower.legalise.verify import verify_legalised
 from dfc.lower.printer import print_fused, print_scheduled
 from dfc.lower.schedule.schedule import Scheduled
 from dfc.lower.verify import verify_fused, verify_scheduled
+from dfc.ops.control.derivatives import is_grad
 from dfc.ops.spelling import show
 from dfc.syntax.printer.printer import to_text
 from dfc.syntax.tree.tree import Module
@@ -198,7 +199,7 @@ STAGES: tuple[AnyStage, ...] = (
         "before any pass that merges equal values: a gradient is with respect to one of them",
         needed=True,
         holds="no gradient is left to be found",
-        gone=lambda node: node.op == "grad",
+        gone=is_grad,
     ),
     Phase("simplify", simplify, "gradient rows are general: factors of one, double transposes"),
     Phase("fold", fold, "seeds and factors of gradients are constants"),

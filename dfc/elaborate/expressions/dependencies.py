@@ -14,7 +14,8 @@ from dfc.ir.graph import Node, Value
 from dfc.ir.regions import ForView, carried, controls, flows, view
 from dfc.ir.types import TensorType
 from dfc.ops import registry
-from dfc.ops.attributes import CustomAttributes, ResourceAttributes
+from dfc.ops.attributes import ResourceAttributes
+from dfc.ops.control.derivatives import custom_view, is_custom
 
 
 class Dependencies:
@@ -78,8 +79,8 @@ class Dependencies:
             return self._flows.get(value, ())
         if smooth and stopping_reason(value):
             return ()
-        if smooth and isinstance(node.attributes, CustomAttributes):
-            return node.attributes.parameters(node)
+        if smooth and is_custom(node):
+            return custom_view(node).parameters
         if not node.regions:
             return node.operands
         if node not in self._entered:

@@ -32,6 +32,7 @@ from dfc.elaborate.types.entities import (
 from dfc.ir.graph import Node, ResourceKind, Value
 from dfc.ops import registry
 from dfc.ops.attributes import ArgAttributes, CastAttributes
+from dfc.ops.control.derivatives import is_custom
 
 
 @dataclass(slots=True)
@@ -210,13 +211,13 @@ def _blocked_path(path: list[Value], name: str, loss: str, span: Span) -> Mistak
     words = [name, *(_shown(value) for value in path[1:] if value.node is not None), loss]
     culprit = next((value for value in path[1:] if stopping_reason(value)), None)
     if culprit is None:
-        culprit = next((v for v in path[1:] if v.node is not None and v.node.op == "custom"), None)
+        culprit = next((v for v in path[1:] if v.node is not None and is_custom(v.node)), None)
     if culprit is None:
         culprit = next((v for v in path[1:] if not _float_operand(v, path)), path[-1])
     node = culprit.node
     assert node is not None
     reason = stopping_reason(culprit) or (
-        "its `gradient` states none for it" if node.op == "custom" else "no gradient passes"
+        "its `gradient` states none for it" if is_custom(node) else "no gradient passes"
     )
     written = [text for text, following in zip(words, [*words[1:], ""], strict=True) if text != following]
     return mistake(

@@ -23,7 +23,8 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.regions import carried, flows, view
 from dfc.ir.types import TensorType
 from dfc.ops import registry
-from dfc.ops.attributes import CustomAttributes, ResourceAttributes
+from dfc.ops.attributes import ResourceAttributes
+from dfc.ops.control.derivatives import custom_view, is_custom
 
 CODE = "E0506"
 _GRADIENTS = ("grad", "jacobian")
@@ -112,8 +113,8 @@ def _results_of(node: Node, index: int) -> tuple[Value, ...]:
 
 
 def _smooth_operands(node: Node) -> tuple[Value, ...]:
-    if isinstance(node.attributes, CustomAttributes):
-        return node.attributes.parameters(node)
+    if is_custom(node):
+        return custom_view(node).parameters
     if node.op in _GRADIENTS or registry.record(node.op).gradient is not None:
         return node.operands
     return ()

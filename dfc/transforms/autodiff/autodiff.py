@@ -27,6 +27,7 @@ from dfc.ir.graph import Block, Graph, Node, Value
 from dfc.ir.names import hand_over, name_nodes
 from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild
 from dfc.ops.builder import Builder
+from dfc.ops.control.derivatives import GradView, grad_view, is_grad
 from dfc.ops.control.earlier_iterations import ambiguous_gradients
 from dfc.ops.sizes.equality import sizes_compared
 from dfc.transforms.autodiff.expose import expose_block, zeros
@@ -79,9 +80,9 @@ class _Expand(Pass):
     def enter(self, block: Block) -> None:
         reads: dict[Value, list[Value]] = {}
         for node in block.nodes:
-            if node.op == "grad":
-                loss, *targets = node.operands
-                reads.setdefault(loss, []).extend(each for each in targets if producer(each, "read"))
+            if is_grad(node):
+                request = grad_view(node)
+                reads.setdefault(request.loss, []).extend(v for v in request.targets if producer(v, "read"))
         self._scopes.append(_Scope(reads, nesting(block)))
 
     def leave(self, block: Block) -> None:
@@ -89,9 +90,8 @@ class _Expand(Pass):
 
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         start = len(site.output)
-        if site.node.op == "grad":
-            loss, *targets = site.operands
-            results = self._gradients(site, loss, targets)
+        if is_grad(site.node):
+            results = self._gradients(site, grad_view(site.node, site.operands))
             self._scopes[-1].nesting.add(site.node, len(site.output) - start)
         elif site.node.op == "jacobian":
             results = [self._jacobian(site, *site.operands)]
@@ -100,11 +100,12 @@ class _Expand(Pass):
         hand_over(site.node.results, results, site.output[start:])
         return results
 
-    def _gradients(self, site: RewriteSite, loss: Value, targets: Sequence[Value]) -> Sequence[Value]:
+    def _gradients(self, site: RewriteSite, request: GradView) -> Sequence[Value]:
         builder, scope = _builder(site), self._scopes[-1]
+        loss, targets = request.loss, request.targets
         known = scope.passes.get(loss)
         if known is None or not all(map(known[0].covers, targets)):
-            plan = self._plan(loss, [*targets, *scope.reads.get(site.node.operands[0], ())])
+            plan = self._plan(loss, [*targets, *scope.reads.get(grad_view(site.node).loss, ())])
             known = scope.passes[loss] = plan, plan.back({loss: one(builder, loss)}, builder)
         plan, cotangents = known
         builder.name, builder.span = f"{site.node.name}/grad", site.node.span

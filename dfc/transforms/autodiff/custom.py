@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dfc.ir import walk
 from dfc.ir.graph import Node, Value
 from dfc.ir.rewrite import Cloner
-from dfc.ops.attributes import CustomAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.control.derivatives import custom_view
 from dfc.transforms.autodiff.expose import zeros
 
 
@@ -22,20 +22,17 @@ def stated(
     builder: Builder, node: Node, cotangents: Sequence[Value | None], environment: Mapping[Value, Value]
 ) -> Sequence[Value]:
     """The cotangents of the parameters, by what the function states."""
-    assert isinstance(node.attributes, CustomAttributes)
-    count, half = node.attributes.results, len(node.operands) // 2
-    bodies, targets = node.operands[:count], node.operands[half : half + count]
-    stated_gradients = node.operands[half + count :]
+    call = custom_view(node)
     cloner = Cloner(environment, rename="{}/grad".format)
     own = {
-        target: cotangent if cotangent is not None else zeros(builder, target)
-        for target, cotangent in zip(targets, cotangents, strict=True)
+        stand_in: cotangent if cotangent is not None else zeros(builder, stand_in)
+        for stand_in, cotangent in zip(call.cotangents, cotangents, strict=True)
     }
     # where a gradient uses a result, it is that of the call, so that second gradients are the stated ones too
-    own.update((old, environment.get(new, new)) for old, new in zip(bodies, node.results, strict=True))
+    own.update((old, environment.get(new, new)) for old, new in zip(call.computed, call.results, strict=True))
     cloner.values.update(own)
-    cloner.inline(_between(stated_gradients, own, node.attributes.parameters(node)), builder.block.nodes)
-    return [cloner.value(gradient) for gradient in stated_gradients]
+    cloner.inline(_between(call.gradients, own, call.parameters), builder.block.nodes)
+    return [cloner.value(gradient) for gradient in call.gradients]
 
 
 def _between(gradients: Sequence[Value], own: Mapping[Value, Value], parameters: Sequence[Value]) -> list[Node]:

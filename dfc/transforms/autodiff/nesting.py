@@ -16,6 +16,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
 from dfc.ir import walk
 from dfc.ir.graph import Block, Node, Value
+from dfc.ops.control.derivatives import is_grad
 
 MOST_OPERATIONS = 100_000
 """Of one gradient: some ten seconds of compiling, and more with each."""
@@ -53,7 +54,7 @@ def nesting(block: Block) -> Nesting:
     below: dict[Node, int] = {}
     for node in block.nodes:
         most = max((depth.get(value, 0) for value in walk.inputs(node)), default=0)
-        if node.op == "grad":
+        if is_grad(node):
             below[node] = most
             most += 1
         if most:
@@ -62,7 +63,7 @@ def nesting(block: Block) -> Nesting:
     above: dict[Node, int] = {}
     for node in reversed(block.nodes if below else []):
         most = max((height.get(value, 0) for value in node.results), default=0)
-        if node.op == "grad":
+        if is_grad(node):
             above[node] = most
             most += 1
         for value in walk.inputs(node):

@@ -20,9 +20,10 @@ from dfc.ir.regions import flows, if_node, if_view, view
 from dfc.ir.rewrite import Cloner
 from dfc.ir.types import TensorType
 from dfc.ops import registry
-from dfc.ops.attributes import CustomAttributes, PadAttributes
+from dfc.ops.attributes import PadAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.constants import uniform_of
+from dfc.ops.control.derivatives import custom_view, is_custom
 from dfc.ops.effects.effects import is_pure
 from dfc.transforms.autodiff.custom import stated
 from dfc.transforms.autodiff.expose import exported, zeros
@@ -71,8 +72,8 @@ class Reverse:
                 self._mark_branches(node)
             elif node.op == "for":
                 self.mark_iterations(node)
-            elif isinstance(node.attributes, CustomAttributes):
-                if any(v in self.active for v in node.attributes.parameters(node)):
+            elif is_custom(node):
+                if any(v in self.active for v in custom_view(node).parameters):
                     self.active.update(node.results)
             elif self._is_reached(node) and _passes(node):
                 self.active.update(v for v in node.results if carries_gradient(v))
@@ -103,8 +104,8 @@ class Reverse:
                 self._branches(node, cotangents, builder, environment)
             elif node.op == "for":
                 self.iterations(node, cotangents, builder, environment)
-            elif isinstance(node.attributes, CustomAttributes):
-                parameters = node.attributes.parameters(node)
+            elif is_custom(node):
+                parameters = custom_view(node).parameters
                 self.accumulate(parameters, stated(builder, node, known_cotangents, environment), cotangents, builder)
             elif node.regions:
                 raise unsupported(node)
