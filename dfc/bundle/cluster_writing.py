@@ -20,6 +20,7 @@ from dfc.distribute.replicate import Piece, Replication
 from dfc.distribute.shard import ResultRows, RowEdge, Sharded, ShardedGraph
 from dfc.ir.graph import Graph
 from dfc.ir.measured import bounds_in
+from dfc.lower.reserves import with_reserves
 from dfc.lower.signatures import signature
 from dfc.version import __version__
 from dfc_runtime.calls.formulas import Formula
@@ -85,14 +86,15 @@ def write_cluster(
     if extras.has_deployment:
         cluster = replace(cluster, deployment=PurePath(deployment.source.name).name)
         texts.append(text_tensor(DEPLOYMENT, deployment.source.text))
+    called = [each for each in whole.entries.values() if not each.is_runner]
     drivers = {bundle.manifest.driver for bundle in inner.values()} - {MIXED}
     manifest = Manifest(
         version=__version__,
         name=whole.name,
         driver=sorted(drivers)[0] if drivers else "cpu",
         settings=dict(whole.settings),
-        entries=tuple(signature_entry(signature(e), bounds_in(e.block)) for e in whole.entries.values()),
-        state=tuple(state_entry(resource) for resource in whole.resources.values()),
+        entries=tuple(signature_entry(signature(e), bounds_in(e.block)) for e in called),
+        state=tuple(state_entry(resource) for resource in with_reserves(whole).values()),
         faults=(),
         images=(),
         compilers={name: version for bundle in inner.values() for name, version in bundle.manifest.compilers.items()},
@@ -141,7 +143,7 @@ def _memory(
 ) -> Iterator[ClusterMemory]:
     """Working memory of all entries in all roles; `updated` are the entries that others are the updates of."""
     for role, bundle in inner.items():
-        for entry in bundle.manifest.entries:
+        for entry in (each for each in bundle.manifest.entries if not each.is_runner):
             name = updated.get(entry.name, entry.name)
             yield ClusterMemory(role.name, name, entry.arena, early.get((role.name, entry.name)))
 

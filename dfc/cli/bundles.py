@@ -107,9 +107,10 @@ def open_on(
     summaries: str | None = None,
     meter: Meter | None = None,
     device: int | None = None,
+    data: Mapping[str, str] | None = None,
 ) -> ClusterModule | dfc_runtime.Module:
     """A bundle on this rank and all others. A `meter` measures kernels; `device` is the GPU of this rank, if it is to
-    be another one than its own of the machine's."""
+    be another one than its own of the machine's; `data` says which files readers read."""
     if path.endswith(".dfg") or path == "-":
         raise click.UsageError("ranks run bundles: compile the program first, with dfc compile --deploy")
     existing(path)
@@ -125,6 +126,7 @@ def open_on(
         summaries=summaries,
         handlers=None if meter is None else _tick_handler(meter),
         device=device,
+        data=data,
     )
 
 

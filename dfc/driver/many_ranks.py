@@ -26,6 +26,7 @@ from dfc.distribute.partition import RankGraphs, partition
 from dfc.distribute.partition.check_parts import check_parts
 from dfc.distribute.partition.checkpoints import Steps, set_apart
 from dfc.distribute.partition.model import RankRole
+from dfc.distribute.pipelines.refused import refused_queues
 from dfc.distribute.place import Costs, Placed, PlacementConstraints, PlacementError, place
 from dfc.distribute.place.blocks import names_in_blocks
 from dfc.distribute.place.devices import OnDevices
@@ -195,6 +196,11 @@ class ManyRanks:
         deployment, graph, replicated = self.resolution.deployment, form.graph, form.replicated
         parts = partition(graph, form.placed.placement, form.steps, _pieces(replicated, form.divided) | pieces(graph))
         check_parts(parts)
+        on_gpus = (
+            part for role, part in parts.graphs.items() if self.resolution.devices.of(role.job, role.task).kind == "gpu"
+        )
+        if refused := [each for part in on_gpus for each in refused_queues(part, "on GPUs")]:
+            raise CompileError(refused)
         apart = rejoined(parts, graph, self.resolution)
         try:
             check_memory(parts.graphs, deployment.jobs, replicated, form.known, cache or LoweringCache())

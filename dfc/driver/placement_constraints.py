@@ -6,12 +6,14 @@ Assumes a graph as all passes, `replicate` and `shard` leave it. Guarantees that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.fixes import replacing
+from dfc.distribute.deployment.pipelines import line_of
 from dfc.distribute.deployment.resolution import Resolution
+from dfc.distribute.pipelines.connected import pipelines
 from dfc.distribute.place import PlacementConstraints
 from dfc.distribute.place.blocks import strays
 from dfc.distribute.replicate import Replication
@@ -26,15 +28,28 @@ def constraints_of(graph: Graph, resolution: Resolution) -> PlacementConstraints
     nodes = {node.name for _, block in walk.graph_blocks(graph) for node in walk.nodes(block)}
     names = (*graph.resources, *sorted(nodes))
     asked = {name: resolved for name in names if (resolved := resolution.constraint_on(name))}
-    together = {name: group for name in names if (group := resolution.group(name))}
+    together = {name: group.members[0] for name in names if (group := resolution.group(name))}
+    connected = pipelines(graph)
+    for pipeline in connected:
+        together = _as_one(together, pipeline.state)
+        if line := line_of(resolution, pipeline):
+            asked.update(dict.fromkeys(pipeline.state, line))
     return PlacementConstraints(
         {job.name: job.tasks for job in jobs.values()},
         {job.name: job.memory for job in jobs.values()},
         {name: with_job(resolved.constraint) for name, resolved in asked.items() if name in graph.resources},
         {name: with_job(resolved.constraint) for name, resolved in asked.items() if name not in graph.resources},
-        {name: group.members[0] for name, group in together.items()},
+        together,
         {name: each.job for name, each in resolution.replications.items() if name in graph.entries},
+        pipelines=frozenset(name for pipeline in connected for name in pipeline.state),
     )
+
+
+def _as_one(together: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    """Groups in which these names are in one, with all that are in one with any of them."""
+    groups = {together[name] for name in names if name in together}
+    joined = {name: names[0] if group in groups else group for name, group in together.items()}
+    return {**joined, **dict.fromkeys(names, names[0])}
 
 
 def with_fixed(

@@ -23,9 +23,9 @@ from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.task_devices import Device
 from dfc.distribute.partition import RankRole
 from dfc.distribute.partition.devices import DeviceParts, split_by_device
+from dfc.distribute.pipelines.refused import refused_queues
 from dfc.distribute.place import Costs
 from dfc.distribute.place.devices import DeviceConstraints, OnDevices, needs_host, place_on_devices
-from dfc.distribute.queues import refused_queues
 from dfc.driver import pipeline
 from dfc.driver.pipeline import Context, Divided, Linked, OneRank, Part, Undivided
 from dfc.ir import walk

@@ -92,8 +92,6 @@ def load(
     if comm is not None:
         from dfc_runtime.distributed.loading import load_on  # programs on one rank need nothing of it
 
-        if data:
-            raise UnsupportedError("programs on many ranks have no readers of records yet", code="E1001")
         if results != "host":
             raise UnsupportedError("on many ranks results come back to the memory of the host", code="E1001")
         limit, answered = memory_limit, handlers
@@ -110,6 +108,7 @@ def load(
             check_finite=check_finite,
             trace=trace,
             device=device,
+            data=data,
         )
     stated = Stated(threads, memory_limit, device, results)
     answering = Answering(handlers, summaries, trace, data)

@@ -34,6 +34,8 @@ from dfc_runtime.state.state import State
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from dfc_runtime.runners.runners import Runners  # programs without queues need nothing of it
+
 INIT = "init"
 T = TypeVar("T", bound=Callable[..., object])
 Folder = str | os.PathLike[str]
@@ -257,6 +259,11 @@ def methods(
 def parts_of(module: Module) -> PartialEntries:
     """The parts of its entries; no method, which an entry could hide."""
     return module._parts  # type: ignore[protected-access]  # which it is a part of
+
+
+def runners_of(module: Module) -> Runners | None:
+    """Its runners, where it has queues; likewise."""
+    return module._machinery.runners  # type: ignore[protected-access]  # which it is a part of
 
 
 def _documented(function: T, entry: Entry) -> T:

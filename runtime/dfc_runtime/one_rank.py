@@ -57,8 +57,7 @@ def load_role(
     data: bytes,
     threads: int | None,
     limit: int | None,
-    handlers: Mapping[str, Handler],
-    summaries: Destination | None,
+    answers: Answers,
     device: int | None,
     neighbour: int,
     check: Callable[[Manifest], None],
@@ -67,7 +66,7 @@ def load_role(
     looks at its manifest before anything is made of it: what does not fit the other ranks is damaged, whatever else
     there is to say of it."""
     stated = Stated(threads, limit, device, "host", neighbour)
-    return _load(data, stated, False, Answers(handlers, summaries, None), check=check)
+    return _load(data, stated, False, answers, check=check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +259,9 @@ def _make(
     if any(entry.kind == QUEUE for entry in bundle.manifest.state):
         from dfc_runtime.runners.runners import Runners  # programs without queues need nothing of it
 
-        machinery.runners = Runners(bundle.manifest, driver, state, hosts, gate, running.call_limit)
+        machinery.runners = Runners(
+            bundle.manifest, driver, state, hosts, gate, running.call_limit, is_role=running.is_role
+        )
         saver.pipeline = machinery.runners.pipeline
     try:
         return Module(machinery, _origin(bundle, running, image), saver)

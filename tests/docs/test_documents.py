@@ -75,9 +75,13 @@ JOBS = 'deploy 1 for "words.dfg"\n\njob ps tasks 4\njob worker tasks 8\n'
 
 @pytest.mark.parametrize("block", DEPLOYMENTS, ids=names)
 def test_a_deployment_is_accepted_or_refused_as_shown(block: CodeBlock, tmp_path: Path) -> None:
-    """Against the program of the page; a block that is no whole file stands behind two jobs."""
+    """Against the program of the page, or a sample that it names; a block that is no whole file stands behind two
+    jobs."""
     program = next(each for each in code_blocks(DEPLOYMENT_PAGE) if each.language == "dfg")
     (tmp_path / "words.dfg").write_text(program.text)
+    for sample in ROOT.glob("samples/language/*.dfg"):
+        if sample.name in block.text:
+            shutil.copy(sample, tmp_path)
     whole = block.text.startswith("deploy ")
     source = SourceFile(str(tmp_path / "words.deploy"), block.text if whole else JOBS + block.text)
     found = "\n\n".join(map(render, api.check(source, {})))

@@ -11,6 +11,8 @@ import pytest
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.api import compile_source, read
+from dfc.driver.many_ranks import distribute
+from dfc.driver.pipeline import optimise
 from dfc.elaborate import build
 from dfc.ir.options import CompileOptions
 from tests.support.clusters import cluster_bundle, on_cluster
@@ -20,6 +22,7 @@ from tests.support.distributed_samples import (
     MISTAKEN,
     NOT_YET,
     ON_ONE_RANK,
+    PIPELINES,
     SAMPLES,
     SPLIT,
     UNSPLIT,
@@ -105,15 +108,30 @@ def test_every_sample_is_here() -> None:
     of `dfc bench cnn`."""
     paths = (path for path in SAMPLES.rglob("*.dfg") if path.stem != "helpers" and path.parent.name != "zoo")
     files = {path.stem: path for path in paths}
-    assert files.keys() == {*ALL, *NOT_YET, *ON_ONE_RANK, *MISTAKEN}
+    assert files.keys() == {*ALL, *NOT_YET, *PIPELINES, *ON_ONE_RANK, *MISTAKEN}
     assert {*ALL} - {*SPLIT} == {*UNSPLIT}
     for name, reason in {**NOT_YET, **MISTAKEN}.items():
         with pytest.raises(CompileError, match=reason):
             build.build(SourceFile(str(files[name]), files[name].read_text()), {})
 
 
+@pytest.mark.parametrize("name", few(PIPELINES, 2))
+def test_the_pipeline_of_a_sample_is_on_the_first_task_that_runs_it_and_training_elsewhere(name: str) -> None:
+    source = read(next(SAMPLES.rglob(f"{name}.dfg")))
+    built = build.build(source, {})
+    lines = 'job reader tasks 1\njob worker tasks 1\nplace "**" on worker\n'
+    lines += "".join(f'place "{each}" on reader\n' for each in built.resources if built.resources[each].queue)
+    program = distribute(built, optimise(built), SourceFile("x.deploy", f'deploy 1 for "{name}.dfg"\n{lines}'))
+    graphs = {role.name: graph for role, graph in program.parts.graphs.items()}
+    assert {each for each in graphs["reader-0"].entries if built.entries[each].is_runner} == {
+        each for each, entry in built.entries.items() if entry.is_runner
+    }
+    assert not any(each.queue or built.entries.get(each.name) for each in graphs["worker-0"].resources.values())
+    assert any(each.trained for each in graphs["worker-0"].resources.values())
+
+
 @pytest.mark.parametrize("name", ON_ONE_RANK)
-def test_a_sample_with_queues_is_refused_with_the_line(name: str) -> None:
+def test_a_sample_with_mutexes_is_refused_with_the_line(name: str) -> None:
     deployment = SourceFile("x.deploy", f'deploy 1 for "{name}.dfg"\njob a tasks 1\n')
     with pytest.raises(CompileError, match=ON_ONE_RANK[name]):
         compile_source(read(next(SAMPLES.rglob(f"{name}.dfg"))), CompileOptions(), deployment)

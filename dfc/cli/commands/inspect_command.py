@@ -134,8 +134,10 @@ def _print_queues(inspection: Inspection) -> None:
     for entry in queues:
         fill = [name for name, uses in connections.uses.items() if entry.name in uses.puts]
         empty = [name for name, uses in connections.uses.items() if entry.name in uses.takes]
-        ends = f"filled by {', '.join(fill) or 'nobody'}, emptied by {', '.join(empty) or 'nobody'}"
-        click.echo(f"  {entry.name:<{width}}  {size(state_bytes(entry))}, {ends}")
+        ends = f", filled by {', '.join(fill) or 'nobody'}, emptied by {', '.join(empty) or 'nobody'}"
+        if inspection.manifest.cluster is not None:
+            ends = ""  # what uses it is in the programs of the roles
+        click.echo(f"  {entry.name:<{width}}  {size(state_bytes(entry))}{ends}")
 
 
 def _print_code(inspection: Inspection) -> None:

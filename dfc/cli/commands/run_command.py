@@ -160,8 +160,8 @@ def command(
     schedule = _schedule(batch, epochs, steps, last)
     if fetches:
         check_once(plan, schedule)
-    outer = (plan, schedule, out, as_json, threads, summaries, trace, profile, device, (record, replay))
-    asked = _Asked(file, entry or "", fetches, named(pairs, full=bool(fetches)), *outer)
+    outer = (plan, schedule, out, as_json, threads, summaries, trace, profile, device, named(sources, "data"))
+    asked = _Asked(file, entry or "", fetches, named(pairs, full=bool(fetches)), *outer, (record, replay))
     counts = job_counts(jobs)  # before ranks are started, which would all say what is wrong
     if is_rank(starts_ranks=ranks is not None):
         return _among_ranks(context, asked, counts, deadline)
@@ -171,7 +171,7 @@ def command(
         check_for_ranks(context)
         return _start(context, asked, Launch(ranks, max_restarts, min_ranks or 0, silence))
     meter = None if profile is None else Meter()
-    options = LoadOptions(check_finite, asked.summaries, asked.trace, meter, target, device, named(sources, "data"))
+    options = LoadOptions(check_finite, summaries, trace, meter, target, device, asked.data)
     return _in_this_process(context, asked, settings_, options)
 
 
@@ -221,6 +221,7 @@ class _Asked:
     trace: str | None
     profile: str | None
     device: int | None
+    data: Mapping[str, str]
     orders: tuple[str | None, str | None] = (None, None)
 
 
@@ -291,7 +292,7 @@ def _opened_on(
     """The program of this rank, measured if that is asked for."""
     meter = None if asked.profile is None else Meter()
     module = open_on(
-        asked.file, comm, counts, deadline, asked.threads, asked.trace, asked.summaries, meter, asked.device
+        asked.file, comm, counts, deadline, asked.threads, asked.trace, asked.summaries, meter, asked.device, asked.data
     )
     if meter is not None and asked.profile is not None:
         measure_on(module, meter, asked.profile)

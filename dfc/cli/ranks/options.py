@@ -21,8 +21,6 @@ def check_for_ranks(context: click.Context) -> None:
         raise click.UsageError("settings are fixed in a bundle; give --set when it is compiled")
     if parameters["target"] != "cpu":
         raise click.UsageError("a bundle runs on what it was compiled for; its deployment file says what is on GPUs")
-    if parameters["sources"]:
-        raise UnsupportedError("--data is for programs on one rank in this version", code="E1001")
     if parameters["check_finite"]:
         text = "--check-finite is for programs on one rank in this version"
         raise UnsupportedError(f"{text}\n  ranks have it if it was given to `dfc compile --deploy`", code="E1001")

@@ -12,7 +12,6 @@ from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import Edit, Help, editing, replacing
 from dfc.diagnostics.source import SourceFile
 from dfc.diagnostics.suggestions import closest, did_you_mean
-from dfc.distribute.deployment.apart_settings import apart_mistakes
 from dfc.distribute.deployment.devices import constraint_of, unknown_job
 from dfc.distribute.deployment.model import (
     APART,
@@ -28,7 +27,7 @@ from dfc.distribute.deployment.model import (
     Shard,
     Step,
 )
-from dfc.distribute.deployment.settings import Settings, duration
+from dfc.distribute.deployment.settings import Settings, apart_mistakes, duration
 from dfc.distribute.deployment.statements import Edition, Statement, Word
 from dfc_runtime.errors import counted
 

@@ -9,16 +9,13 @@ from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.distribute.deployment.model import Deployment, Replicate
 from dfc.distribute.deployment.settings import setting_alone
-from dfc.distribute.queues import refused_queues, refused_readers
 from dfc.ir.graph import Entry, Graph
 from dfc.ops.effects.effects import block_effects
 from dfc.ops.record import Effect
 
 
 def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
-    """A message for each replication that has no meaning, or is not supported yet, and for each queue."""
-    yield from refused_queues(graph, "on many ranks")
-    yield from refused_readers(graph)
+    """A message for each replication that has no meaning, or is not supported yet."""
     seen: dict[str, Replicate] = {}
     for each in deployment.replications:
         entry = graph.entries.get(each.entry)

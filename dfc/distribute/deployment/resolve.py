@@ -17,6 +17,7 @@ from dfc.distribute.deployment.kinds import devices_of, on_the_host
 from dfc.distribute.deployment.lines import Lines
 from dfc.distribute.deployment.model import Compress, Deployment
 from dfc.distribute.deployment.names import Names
+from dfc.distribute.deployment.pipelines import check_pipelines
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.sharding import check_shards
 from dfc.distribute.deployment.steps import check_steps
@@ -40,6 +41,7 @@ def resolve(deployment: Deployment, graph: Graph) -> tuple[Resolution | None, li
     problems += on_the_host(joining.resolved_constraints, graph)
     problems += check_shards(deployment, graph)
     problems += check_entries(deployment, graph)
+    problems += check_pipelines(lines, graph)
     problems += _repeated_compressions(deployment)
     problems += check_steps(lines)
     problems.sort(key=lambda each: each.span.start)

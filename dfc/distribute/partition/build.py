@@ -49,6 +49,7 @@ class RoleBlock:
         self._role = role
         self._needs = needs
         self._runs = needs.runs[role]
+        self._awaited = needs.awaited.get(role, {})
         self._blocks = blocks
         self._edges = edges
         self._sends = sends
@@ -81,6 +82,8 @@ class RoleBlock:
                 self._note_tokens(copy, frame)
                 for value in node.results:
                     self._send(value, frame)
+            elif node in self._awaited:
+                self._value(self._awaited[node])
 
     def _copy(self, node: Node, frame: _Frame) -> Node:
         operands = [self._operand(value, frame) for value in node.operands]

@@ -13,22 +13,31 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.deployment.placement import Placement
 from dfc.distribute.partition.model import RankRole
 from dfc.distribute.partition.value_sites import ValueSites, sites_of_values
+from dfc.distribute.place.cost import state_bytes
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.measured import Dependence, measured
 from dfc.ir.regions import controls, flows, view
+from dfc.ops.effects.effects import effect
+from dfc.ops.effects.queues import TAKES
+from dfc.ops.record import Effect
+
+_ACTS = (Effect.WRITE, Effect.HOST)
 
 
 @dataclass(slots=True)
 class Needs:
     """`runs`: the nodes of each role. `crossing`: the roles that need a value from elsewhere. `feeds`: the roles that
-    need a parameter of the entry. `results`: the roles each result comes from, several only where each has a piece."""
+    need a parameter of the entry. `results`: the roles each result comes from, several only where each has a piece.
+    `awaited`: by role, what it receives where others take from a queue, before it goes on: where there is no more to
+    take, it has changed nothing that stands behind."""
 
     sites: ValueSites
     runs: dict[RankRole, set[Node]]
     crossing: dict[Value, set[RankRole]] = field(default_factory=dict["Value", "set[RankRole]"])
     feeds: dict[Value, set[RankRole]] = field(default_factory=dict["Value", "set[RankRole]"])
     results: list[tuple[RankRole, ...]] = field(default_factory=list["tuple[RankRole, ...]"])
+    awaited: dict[RankRole, dict[Node, Value]] = field(default_factory=dict[RankRole, "dict[Node, Value]"])
 
     def taking_part(self) -> tuple[RankRole, ...]:
         """The roles that have anything to do, in the order of ranks."""
@@ -63,7 +72,34 @@ class _Finder:
             self._needs.results.append(giving)
             for role in giving:
                 self._require(value, role)
+        self._await_takes(self._block, set(), self._roles)
         return self._needs
+
+    def _await_takes(self, block: Block, acting: set[RankRole], here: Sequence[RankRole]) -> None:
+        """Has roles that change state, or speak, behind a take of another one wait for it. `acting` are those that do
+        behind the block, and then those that do in it, too; `here` those that run the block."""
+        for node in reversed(block.nodes):
+            runs = [role for role in here if node in self._needs.runs[role]]
+            if node.op in TAKES:
+                for role in here:
+                    if role in acting and role not in runs:
+                        self._await(node, role)
+            acting |= {role for role in runs if not node.regions and effect(node) in _ACTS}
+            if node.regions:
+                acting |= self._acting_in(node)  # the next iteration is behind this one
+            for region in node.regions:
+                self._await_takes(region, acting, runs)
+
+    def _acting_in(self, node: Node) -> set[RankRole]:
+        inside = [each for each in walk.nodes(Block((), [node])) if not each.regions and effect(each) in _ACTS]
+        return {role for role in self._roles if not self._needs.runs[role].isdisjoint(inside)}
+
+    def _await(self, take: Node, role: RankRole) -> None:
+        values = [value for value in take.results if not value.is_token]
+        known = [value for value in values if role in self._needs.crossing.get(value, ())]
+        awaited = min(known or values, key=lambda value: state_bytes(value.tensor))
+        self._require(awaited, role)
+        self._needs.awaited.setdefault(role, {})[take] = awaited
 
     def speaker(self, value: Value) -> RankRole:
         """The role that sends a value, or returns it."""

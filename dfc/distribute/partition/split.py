@@ -11,9 +11,11 @@ from dfc.distribute.partition.checkpoints import Steps
 from dfc.distribute.partition.model import Edge, EntryParts, RankGraphs, RankRole, first_task, roles_of
 from dfc.distribute.partition.needs import Needs, block_of_values, needs_of
 from dfc.ir.dims import Symbol
-from dfc.ir.graph import Entry, Graph, Value
+from dfc.ir.graph import Entry, Graph, ResourceKind, Value
 from dfc.ir.names import NameSet
 from dfc.ir.types import TensorType
+
+INIT = "init"
 
 
 def partition(
@@ -48,6 +50,8 @@ def _entry(
     outputs = [value for value in entry.block.outputs if not value.is_token]
     feeds = [value for value in entry.block.parameters if not value.is_token]
     taking_part = needs.taking_part()
+    if entry.name == INIT:  # starting over empties all queues, also those of tasks without variables
+        taking_part = tuple(role for role in roles if role in taking_part or _has_queues(parts.graphs[role]))
     for role in taking_part:
         taken = [n for n, value in enumerate(feeds) if role in needs.feeds.get(value, ())]
         result_numbers = [n for n, giving in enumerate(needs.results) if role in giving]
@@ -62,6 +66,8 @@ def _entry(
             dim_feeds=_undecided(entry, [feeds[n] for n in taken]),
             unnamed_result=False,
         )
+    if entry.is_runner:
+        return  # nobody calls it
     named = zip(entry.parameter_names, feeds, strict=True)
     parts.entries[entry.name] = EntryParts(
         taking_part,
@@ -71,6 +77,10 @@ def _entry(
             for name, value in zip(entry.result_names, outputs, strict=True)
         },
     )
+
+
+def _has_queues(graph: Graph) -> bool:
+    return any(each.kind is ResourceKind.QUEUE for each in graph.resources.values())
 
 
 def _undecided(entry: Entry, feeds: Sequence[Value]) -> tuple[Symbol, ...]:

@@ -11,7 +11,7 @@ In: a graph and resolved constraints. Out: a `Placement`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.deployment.placement import Placement
@@ -19,6 +19,7 @@ from dfc.distribute.place.cost import Costs
 from dfc.distribute.place.greedy import Run
 from dfc.distribute.place.model import Decision, Placed, PlacementConstraints, PlacementError
 from dfc.distribute.place.state import place_state, used_state
+from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph, Node
 
 __all__ = ["Costs", "Decision", "Placed", "PlacementConstraints", "PlacementError", "place"]
@@ -31,12 +32,21 @@ def place(graph: Graph, constraints: PlacementConstraints, costs: Costs | None =
     nodes: dict[Node, TaskSite] = {}
     decisions: dict[str, tuple[Decision, ...]] = {}
     for entry in graph.entries.values():
+        if entry.is_runner:
+            nodes |= _runner(entry, sites)
+            continue
         default_site = _default_site(entry, constraints, [sites[n] for n in sorted(used_state(entry))])
         run = Run(entry, constraints, sites, (costs or Costs()).of_entry(entry.name), default_site)
         run.run()
         nodes |= run.nodes
         decisions[entry.name] = tuple(run.decisions)
     return Placed(Placement(constraints.tasks, sites, nodes, _client(constraints)), tuple(state), decisions)
+
+
+def _runner(entry: Entry, sites: Mapping[str, TaskSite]) -> dict[Node, TaskSite]:
+    """All that a runner does is done where the state is that it uses, which is in one place."""
+    (site,) = {sites[name] for name in used_state(entry)}
+    return dict.fromkeys(walk.nodes(entry.block), site)
 
 
 def _client(constraints: PlacementConstraints) -> TaskSite:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dfc.distribute.deployment.model import Constraint, TaskSite
+from dfc.distribute.pipelines.connected import state_of
 from dfc.distribute.place.blocks import is_blockwise
 from dfc.distribute.place.cost import Costs, nodes_inside
 from dfc.distribute.place.model import Decision, PlacementConstraints
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
-from dfc.ops.attributes import AssignAttributes, DrawAttributes, ResourceAttributes
 from dfc.ops.effects.effects import effect
 from dfc.ops.record import Effect
 from dfc.ops.rules.lookup import rules_of
@@ -81,7 +81,7 @@ class Run:
         self._assign_sites(node, site)
 
     def _choose(self, node: Node) -> tuple[TaskSite, str, tuple[tuple[TaskSite, float], ...]]:
-        own = self._state_of(node)
+        own = state_of(node)
         if own is not None and not node.regions:
             return self._state[own], f"with its state `{own}`", ()
         if node.name in self._constraints.fixed:
@@ -117,10 +117,10 @@ class Run:
             near.update({site: None for site in [self._ready[value][0]] if site is not None})
         for value in node.results:
             for user in self._users.get(value, ()):
-                name = self._state_of(user)
+                name = state_of(user)
                 near.update({self._state[name]: None} if name is not None else {})
         if node.regions:
-            inside = [self._state_of(inner) for inner in nodes_inside(node)]
+            inside = [state_of(inner) for inner in nodes_inside(node)]
             near.update({self._state[name]: None for name in inside if name is not None})
         elif job is None and not any(site.task is None for site in near):
             elastic = self._constraints.elastic
@@ -153,7 +153,7 @@ class Run:
     def _assign_sites(self, node: Node, site: TaskSite) -> None:
         """Gives a node, and all in its regions, their sites: state stays where it is, and constants float."""
         for inner in nodes_inside(node):
-            name = self._state_of(inner) if not inner.regions else None
+            name = state_of(inner) if not inner.regions else None
             constraint = self._constraints.values.get(inner.name)
             group = self._constraints.together.get(inner.name, "")
             if name is not None:
@@ -173,13 +173,6 @@ class Run:
         count = self._constraints.counts.get(self._entry.name)
         in_blocks = count is not None and bool(node.regions) and is_blockwise(node, count)
         return rules_of(inner).for_people and not in_blocks
-
-    def _state_of(self, node: Node) -> str | None:
-        match node.attributes:
-            case ResourceAttributes(name) | AssignAttributes(name) | DrawAttributes(name):
-                return name
-            case _:
-                return None
 
 
 def _users(block: Block) -> dict[Value, Sequence[Node]]:

@@ -21,7 +21,8 @@ class PlacementConstraints:
     site with others. `replicated`: the job each replicated entry runs on. `fixed`: sites of state and nodes that cannot
     be elsewhere, by full name; `because` why, in words, where that is not for divided rows. `counts`: the size
     that says how many blocks a task has, for entries cut into blocks. `elastic`: jobs that may have another number of
-    tasks at start, so that what nothing ties is in their first task.
+    tasks at start, so that what nothing ties is in their first task. `pipelines`: state that one task has with the
+    runners that use it, whoever else does.
     """
 
     tasks: Mapping[str, int]
@@ -34,6 +35,7 @@ class PlacementConstraints:
     because: Mapping[str, str] = field(default_factory=dict[str, str])
     counts: Mapping[str, Symbol] = field(default_factory=dict[str, Symbol])
     elastic: Collection[str] = ()
+    pipelines: frozenset[str] = frozenset()
 
     @property
     def tasks_in_order(self) -> tuple[TaskSite, ...]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from dfc.distribute.deployment.model import Constraint, TaskSite
+from dfc.distribute.pipelines.connected import state_of
 from dfc.distribute.place.cost import state_bytes
 from dfc.distribute.place.model import Decision, PlacementConstraints, PlacementError
 from dfc.ir import walk
 from dfc.ir.graph import Entry, Graph
-from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
+from dfc.ops.attributes import HostAttributes
 
 
 def place_state(graph: Graph, constraints: PlacementConstraints) -> list[Decision]:
@@ -50,6 +51,10 @@ def _site(
     constraint = _constraint(constraints, names)
     job = next((copies[name] for name in names if name in copies), None)
     asked = constraint.job if constraint is not None else None
+    if not constraints.pipelines.isdisjoint(names):
+        task = constraint.task if constraint is not None and constraint.task is not None else 0
+        reason = f"line {constraint.span.line} says so" if constraint is not None and asked else "no line says where"
+        return TaskSite(asked or job or next(iter(constraints.tasks)), task), f"a pipeline is on one task: {reason}", ()
     if constraint is not None and asked is not None and constraint.task is not None:
         return TaskSite(asked, constraint.task), f"line {constraint.span.line} says so", ()
     if asked is not None and asked in constraints.replicated.values() and job in (None, asked):
@@ -82,13 +87,11 @@ def used_state(entry: Entry) -> frozenset[str]:
     """The state an entry reads, writes or draws from."""
     used: set[str] = set()
     for node in walk.nodes(entry.block):
-        match node.attributes:
-            case ResourceAttributes(name) | AssignAttributes(name) | DrawAttributes(name):
-                used.add(name)
-            case HostAttributes(names):
-                used.update(names)
-            case _:
-                pass
+        name = state_of(node)
+        if name is not None:
+            used.add(name)
+        elif isinstance(node.attributes, HostAttributes):
+            used.update(node.attributes.resources)
     return frozenset(used)
 
 

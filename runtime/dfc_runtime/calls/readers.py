@@ -12,7 +12,7 @@ import glob
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -53,10 +53,7 @@ class Readers:
     def __init__(self, manifest: Manifest, folder: str, sources: Sources) -> None:
         sites = {str(site.attributes["resource"]): site for site in manifest.sites if site.kind == RECORD_NEXT}
         patterns = _patterns(sources)
-        for name in patterns:
-            if name not in sites:
-                text = f"the program has no reader {shown(name)}{did_you_mean(name, sites)}"
-                raise FeedError(f"{text}; its readers: {', '.join(sorted(sites)) or 'none'}", code="E0901")
+        check_names(patterns, sites)
         self._readers = {name: _Reader(name, site, folder, patterns.get(name)) for name, site in sites.items()}
         if any(reader.needs_arrow for reader in self._readers.values()):
             require_arrow()
@@ -106,6 +103,19 @@ class Readers:
 
     def _of(self, request: HostRequest) -> _Reader:
         return self._readers[str(request.site.attributes["resource"])]
+
+
+def reader_names(manifest: Manifest) -> set[str]:
+    """The readers of a program, by their full names."""
+    return {str(site.attributes["resource"]) for site in manifest.sites if site.kind == RECORD_NEXT}
+
+
+def check_names(sources: Iterable[str], readers: Collection[str]) -> None:
+    """`FeedError` if one of the sources is for a reader that is not there."""
+    for name in sources:
+        if name not in readers:
+            text = f"the program has no reader {shown(name)}{did_you_mean(name, readers)}"
+            raise FeedError(f"{text}; its readers: {', '.join(sorted(readers)) or 'none'}", code="E0901")
 
 
 def _patterns(sources: object) -> dict[str, str]:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
+from dfc_runtime.calls.answers import Answers
 from dfc_runtime.calls.hosts import Handler
 from dfc_runtime.calls.memory import memory_limit
 from dfc_runtime.dataclasses import dataclass
@@ -28,9 +29,9 @@ from dfc_runtime.distributed.transport.waiting import Waiting, deadline
 from dfc_runtime.errors import DfcError, RankCountError, UnsupportedError
 from dfc_runtime.formats import bundle as bundles
 from dfc_runtime.formats.bundle import OpenBundle
-from dfc_runtime.formats.cluster import ROLE
+from dfc_runtime.formats.cluster import ROLE, ClusterRole
 from dfc_runtime.kinds import require_kind
-from dfc_runtime.module import Module
+from dfc_runtime.module import Module, runners_of
 from dfc_runtime.observe.destinations import Destination
 from dfc_runtime.observe.tracing import Recorder
 from dfc_runtime.one_rank import THREADS_VARIABLE, Answering, Stated, load_alone, load_role, usable_threads
@@ -57,17 +58,19 @@ def load_on(
     check_finite: bool = False,
     trace: str | os.PathLike[str] | None = None,
     device: int | None = None,
+    data: Mapping[str, str | os.PathLike[str]] | None = None,
 ) -> ClusterModule | Module:
     """The program on this rank; called on all of them. `jobs` says how many tasks a job has, where it is not what is
     written; `seconds` is the longest that anything is waited for; `trace` is where the trace of all ranks goes;
-    `device` is the GPU of this rank, where its task works on one and it is not to be its own of the machine's."""
+    `device` is the GPU of this rank, where its task works on one and it is not to be its own of the machine's. `data`
+    says which files readers of records read, wherever these are."""
     end = as_comm(comm)
     if jobs is not None:
         require_kind(jobs, Mapping, 'jobs says how many tasks each job has, as in {"worker": 2}')
     with bundles.opened(source) as bundle:
         topology = _topology(bundle, end, jobs)
         if topology is None:
-            stated, answering = Stated(threads, limit, device, "host"), Answering(handlers, summaries, trace)
+            stated, answering = Stated(threads, limit, device, "host"), Answering(handlers, summaries, trace, data)
             return load_alone(source, stated, answering, initialise=initialise, check_finite=check_finite)
         if check_finite:
             raise UnsupportedError(
@@ -76,7 +79,8 @@ def load_on(
         waiting = Waiting(end, deadline(seconds), topology.name)
         waiting.on_silent = records.heard
         recorder = None if trace is None else Recorder()
-        options = _LoadOptions(threads, limit, handlers or {}, summaries, recorder, device)
+        folder = Answering(None, None, None).folder_of(source)
+        options = _LoadOptions(threads, limit, handlers or {}, summaries, recorder, device, folder, data or {})
         rank, module = _load_or_report(bundle, topology, waiting, options)
     module.start(initialise=initialise)
     if trace is not None and recorder is not None:
@@ -124,6 +128,15 @@ class _LoadOptions:
     summaries: Destination | None
     recorder: Recorder | None
     device: int | None
+    folder: str
+    data: Mapping[str, str | os.PathLike[str]]
+
+    def answers(
+        self, handlers: Mapping[str, Handler], waiting: Waiting, bundle: OpenBundle, role: ClusterRole
+    ) -> Answers:
+        """How the requests of a role's program are answered."""
+        own = _data_of(bundle, role, self.data) if self.data else {}
+        return Answers(self.answering(handlers, waiting), self.summaries, None, self.folder, own)
 
     def answering(self, handlers: Mapping[str, Handler], waiting: Waiting) -> Mapping[str, Handler]:
         """The handlers of a program: those of its messages, and the caller's."""
@@ -152,7 +165,6 @@ def _loaded(
     manifest = bundle.manifest
     edges = Edges(topology, waiting)
     role = topology.by_rank[waiting.comm.rank].role
-    handlers = options.answering(edges.handlers, waiting)
     inner = None
     plans = plans_of(manifest, topology)
     if role is not None:
@@ -162,12 +174,12 @@ def _loaded(
             bundle.read(ROLE + role.name),
             threads,
             options.limit,
-            handlers,
-            options.summaries,
+            options.answers(edges.handlers, waiting, bundle, role),
             options.device,
             near,
             lambda own: check_part(manifest, own, topology, task, plans),
         )
+        _answer_at_queues(inner, waiting)
     rank = Rank(topology, waiting, edges, plans, inner, {})
     check_precompiled(bundle)
     for plan in plans:
@@ -177,6 +189,39 @@ def _loaded(
     loader = Loader(limit, lambda handlers: options.answering(handlers, waiting))
     parts = ClusterParts(rank, part_sources(bundle), loader)
     return rank, ClusterModule(manifest, rank, parts, limit, bundle.header.metadata["manifest_sha256"])
+
+
+def _answer_at_queues(inner: Module, waiting: Waiting) -> None:
+    """Has a rank that waits for a queue hear what others say, and answer, as in any other wait."""
+    runners = runners_of(inner)
+    if runners is None:
+        return
+
+    def look(waits: str) -> None:
+        before, waiting.doing = waiting.doing, f"{waiting.doing}, and {waits}"
+        try:
+            waiting.looked()
+            waiting.look()
+        finally:
+            waiting.doing = before
+
+    runners.watch_waits(look)
+
+
+def _data_of(
+    bundle: OpenBundle, role: ClusterRole, data: Mapping[str, str | os.PathLike[str]]
+) -> Mapping[str, str | os.PathLike[str]]:
+    """What of it is for readers of this role; `FeedError` if some is for none at all."""
+    from dfc_runtime.calls.readers import check_names, reader_names  # most programs read no records
+
+    cluster = bundle.manifest.cluster
+    assert cluster is not None
+    readers: dict[str, set[str]] = {}
+    for each in cluster.roles:
+        with bundles.opened(bundle.read(ROLE + each.name)) as inner:
+            readers[each.name] = reader_names(inner.manifest)
+    check_names(data, set[str]().union(*readers.values()))
+    return {name: pattern for name, pattern in data.items() if name in readers[role.name]}
 
 
 def _threads(stated: int | None, comm: Comm) -> int | None:

@@ -37,10 +37,18 @@ class Snapshot:
 
 class Watchman:
     """What the calls of a program that wait ask. `waiting_threads` do nothing else before a call of the program has
-    ended: this one, or one that is under way, too, or one that has to wait for such a one."""
+    ended: this one, or one that is under way, too, or one that has to wait for such a one. One rank of many
+    `makes_one_call` at a time."""
 
-    def __init__(self, manifest: Manifest, crew: Crew, waiting_threads: Set[int] = frozenset()) -> None:
-        self._manifest, self._waiting_threads = manifest, waiting_threads
+    def __init__(
+        self,
+        manifest: Manifest,
+        crew: Crew,
+        waiting_threads: Set[int] = frozenset(),
+        *,
+        makes_one_call: bool = False,
+    ) -> None:
+        self._manifest, self._waiting_threads, self._makes_one_call = manifest, waiting_threads, makes_one_call
         self._crew, self._connections = crew, crew.connections
         self._faults: Sequence[FaultSite] = manifest.faults
         self._entries: Mapping[int, str] = {
@@ -63,7 +71,7 @@ class Watchman:
     def end_wait(self, waiting: Waiting, seconds: float) -> None:
         """In the thread of a call that is not to wait any longer, so many seconds after it began: `WaitError`."""
         fault = self._faults[waiting.fault]
-        lines = [f"`{self._entries[waiting.fault]}` {self._waits(waiting)}: {seconds:.2f} s are over"]
+        lines = [f"`{self._entries[waiting.fault]}` {self.waits(waiting)}: {seconds:.2f} s are over"]
         lines += [self._line(each) for each in self._runners() if each.waiting.queue]
         lines.append(
             "  call it again, or with a longer `timeout`; what it took from queues, or put into them, stays so"
@@ -97,7 +105,7 @@ class Watchman:
     def _somebody_may_come(self, snapshot: Snapshot) -> bool:
         """Whether a call that is let in beside those that are there could help one who waits."""
         calls = sum(each.iteration < 0 for each in snapshot.waiters)
-        if self._threads() <= calls:
+        if self._makes_one_call or self._threads() <= calls:
             return False
         inside = [self._connections.entries[each.name] for each in snapshot.waiters if each.iteration < 0]
         return any(
@@ -128,24 +136,27 @@ class Watchman:
 
     def _error(self, waiting: Waiting, snapshot: Snapshot) -> RunError:
         fault = self._faults[waiting.fault]
-        lines = [f"`{self._entries[waiting.fault]}` {self._waits(waiting)}, for ever: nobody can go on"]
+        lines = [f"`{self._entries[waiting.fault]}` {self.waits(waiting)}, for ever: nobody can go on"]
         named = [each for each in snapshot.waiters if each.waiting.queue and each.waiting != waiting]
         for each in sorted(named, key=lambda one: (one.name, one.iteration)):
             lines.append(self._line(each))
         helpers = [each for each in self._connections.entries.values() if self._helps(each, snapshot.waiters)]
         if helpers:
             own = self._connections.entries[self._entries[waiting.fault]]
-            is_let_in = any(self._are_let_in(own, each) for each in helpers)
+            is_let_in = self._makes_one_call or any(self._are_let_in(own, each) for each in helpers)
             alone = "there is no other thread to call it"
+            if self._makes_one_call:
+                alone = "many ranks make one call after the other"
             kept_out = "it is not let in while this call runs: declare both entries `with concurrent = true`"
             lines.append(f"  `{helpers[0].name}` could help, but {alone if is_let_in else kept_out}")
         return RunError("\n".join(lines), code="E0919", spans=[fault.location])
 
     def _line(self, waiter: Waiter) -> str:
         runner = f"the runner `{waiter.name}`, in iteration {waiter.iteration},"
-        return f"  {runner if waiter.iteration >= 0 else f'`{waiter.name}`'} {self._waits(waiter.waiting)}"
+        return f"  {runner if waiter.iteration >= 0 else f'`{waiter.name}`'} {self.waits(waiter.waiting)}"
 
-    def _waits(self, waiting: Waiting) -> str:
+    def waits(self, waiting: Waiting) -> str:
+        """What somebody waits for, in words behind its name."""
         location = self._faults[waiting.fault].location
         if waiting.queue in self._connections.mutexes:
             return f"waits for the mutex `{waiting.queue}` at {location}"

@@ -20,7 +20,7 @@ from dfc_runtime.runners import crew
 from dfc_runtime.runners.connections import Connections, Uses
 from dfc_runtime.runners.crew import Crew, Failure
 from dfc_runtime.runners.deadlock import Watchman
-from dfc_runtime.runners.native import QUEUE_FAILED, HasQueues
+from dfc_runtime.runners.native import QUEUE_FAILED, HasQueues, Waiting
 from dfc_runtime.runners.pipeline_state import PipelineState
 from dfc_runtime.runners.stages import StageMeter
 from dfc_runtime.runners.starting import Starter, does_not_end
@@ -36,7 +36,17 @@ INIT = "init"
 class Runners:
     """What a module knows of its runners. Threads know the crew alone."""
 
-    def __init__(self, manifest: Manifest, driver: Driver, state: State, hosts: Hosts, gate: Gate, limit: int) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        driver: Driver,
+        state: State,
+        hosts: Hosts,
+        gate: Gate,
+        limit: int,
+        *,
+        is_role: bool = False,
+    ) -> None:
         assert isinstance(driver, HasQueues)
         self._manifest, self._connections = manifest, Connections(manifest)
         self._state, self._gate = state, gate
@@ -44,8 +54,8 @@ class Runners:
         own = Crew(queues, self._connections, manifest.faults, hosts.ask_in, hosts.take_failure)
         self.waiting_threads: set[int] = set()
         """Those that do nothing else before a call of the program has ended that was started."""
-        watchman = Watchman(manifest, own, self.waiting_threads)
-        queues.on_wait, queues.on_late = watchman.look, watchman.end_wait
+        self._watchman = Watchman(manifest, own, self.waiting_threads, makes_one_call=is_role)
+        queues.on_wait, queues.on_late = self._watchman.look, self._watchman.end_wait
         self._queues = queues
         state.background.attach(queues.lock, queues.unlock)
         self._crew = own
@@ -53,6 +63,17 @@ class Runners:
         self.pipeline = PipelineState(manifest, own, state, self._starter)
         self.meter: StageMeter | None = None
         weakref.finalize(self, own.stop)
+
+    def watch_waits(self, look: Callable[[str], None]) -> None:
+        """Has calls that wait for a queue look at something else, too, a few times a second: `look` gets in words what
+        they wait for, and raises what ends the wait."""
+        watchman = self._watchman
+
+        def both(waiting: Waiting) -> None:
+            watchman.look(waiting)
+            look(watchman.waits(waiting))
+
+        self._queues.on_wait = both
 
     def started_by(self, manifest: Manifest, entry: Entry, function: Callable[..., object]) -> Callable[..., object]:
         """The function of an entry, which starts the runners that it is connected with; that of `init` ends all."""

@@ -43,7 +43,7 @@ from dfc_runtime.distributed.transport.wire import (
     Value,
     is_array,
 )
-from dfc_runtime.errors import DfcError, FeedError, RankError, RunError
+from dfc_runtime.errors import DfcError, EndOfData, FeedError, RankError, RunError
 from dfc_runtime.module import INIT
 
 T = TypeVar("T")
@@ -297,9 +297,10 @@ class Client:
         self._wait_sent(sending)
         for rank, message in answers.messages.items():
             self._received(plan.parts[rank], message)  # nobody else would take them
-        if plan.entry.writes:
-            self._half_done = plan.name
-        return answers.failures[min(answers.failures)].error()
+        errors = {rank: failure.error() for rank, failure in answers.failures.items()}
+        if plan.entry.writes and not all(isinstance(each, EndOfData) for each in errors.values()):
+            self._half_done = plan.name  # at the end of data, all have kept what stands before the take, as on one rank
+        return errors[min(errors)]
 
     def _run_own_part(self, plan: EntryPlan, request: Request, answers: _Answers) -> list[object]:
         """Runs what rank 0 has to do with the call; looks for failures of others wherever it waits."""

@@ -16,7 +16,7 @@ from dfc_runtime.distributed.calls.follower import Follower
 from dfc_runtime.distributed.calls.rank import Answer, Data, Rank
 from dfc_runtime.distributed.shards import Division, part_of, put_part, with_room, without_room
 from dfc_runtime.distributed.transport.comm import Array
-from dfc_runtime.formats.manifest import StateEntry
+from dfc_runtime.formats.manifest import QUEUE, StateEntry
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.state.former_names import present_name
 from dfc_runtime.state.state import UnknownStateError, checked_value
@@ -28,7 +28,8 @@ class ShardedState(Mapping[str, "Array | np.generic"]):
     """`state["w"]` is a copy, `state["w"] = array` writes; on ranks that do not serve, all ranks do so together."""
 
     def __init__(self, entries: Sequence[StateEntry], rank: Rank, end: Client | Follower) -> None:
-        self.entries = {entry.name: entry for entry in entries}
+        self.entries = {entry.name: entry for entry in entries if entry.kind != QUEUE}
+        self.queues = [entry.name for entry in entries if entry.kind == QUEUE]
         self._rank = rank
         self._end = end
         self._placements = {each.name: each for each in rank.topology.cluster.state}

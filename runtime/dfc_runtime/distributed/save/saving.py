@@ -29,7 +29,7 @@ from dfc_runtime.distributed.save.background import Written
 from dfc_runtime.distributed.shards import rows_of
 from dfc_runtime.distributed.transport.comm import Array
 from dfc_runtime.distributed.transport.waiting import Awaited
-from dfc_runtime.errors import CheckpointError, FileError, LimitError
+from dfc_runtime.errors import CheckpointError, FileError, LimitError, UnsupportedError
 from dfc_runtime.formats.fields import items, text
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class ClusterSaver:
 
     def save(self, client: Client, names: Sequence[str], asked: SaveRequest) -> Path:
         """Saves these names. Inside of something that is done together."""
+        self._refuse_queues()
         self.wait()
         about = About(asked.step or 0, self._program, asked.best, asked.progress)
 
@@ -67,6 +68,7 @@ class ClusterSaver:
     def begin(self, client: Client, names: Sequence[str], asked: SaveRequest) -> Answer:
         """Has every rank copy what it owns, and saves the copies while the program goes on (`last`); the answer is for
         `begun`. Inside of something that is done together; what was begun before is waited for."""
+        self._refuse_queues()
         self.wait()
         about = About(asked.step or 0, self._program, asked.best, asked.progress)
         try:
@@ -103,6 +105,12 @@ class ClusterSaver:
             self._rank.waiting.wait(lambda: last.done, lambda: awaited, forever=True)
             if self._rank.number == 0:
                 last.warn_if_failed()
+
+    def _refuse_queues(self) -> None:
+        """What is in queues would be missing, and readers are behind it."""
+        if self._state.queues:
+            text = f"a program with queues (`{self._state.queues[0]}`) cannot be saved on many ranks yet"
+            raise UnsupportedError(text, code="E1001")
 
     def _writers(self, names: Sequence[str]) -> list[int]:
         """The ranks that own any of these names: their files are numbered in this order."""

@@ -1,0 +1,75 @@
+"""What a deployment file says of pipelines: where each of them is, and what cannot be.
+
+The state of a pipeline is on one task, so of all lines about any of it the most specific one holds for all. Lines that
+name state of it in full have to agree. Assumes lines that match something. Guarantees a message for each pipeline that
+would be on several tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic, error
+from dfc.distribute.deployment.constraints import contradict, words_of
+from dfc.distribute.deployment.lines import Lines
+from dfc.distribute.deployment.model import Deployment, PlaceStatement
+from dfc.distribute.deployment.resolution import Resolution, ResolvedConstraint
+from dfc.distribute.pipelines.connected import Pipeline, pipelines, written_state
+from dfc.distribute.pipelines.refused import refused_mutexes
+from dfc.ir.graph import Graph
+
+
+def line_of(resolution: Resolution, pipeline: Pipeline) -> ResolvedConstraint | None:
+    """What holds for all state of a pipeline."""
+    best = resolution.lines.best
+    named = [name for name in pipeline.state if name in best and resolution.constraint_on(name) is not None]
+    if not named:
+        return None
+    return resolution.constraint_on(max(named, key=lambda name: best[name].specificity))
+
+
+def check_pipelines(lines: Lines, graph: Graph) -> Iterator[Diagnostic]:
+    """Messages about what cannot be of the queues of a program, and of what runners use."""
+    yield from refused_mutexes(graph)
+    for pipeline in pipelines(graph):
+        yield from _apart(lines, graph, pipeline)
+        yield from _divided(lines.deployment, pipeline)
+        yield from _copied(lines.deployment, graph, pipeline)
+
+
+def _apart(lines: Lines, graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """Lines that name state of one pipeline, and want it in two places."""
+    named: list[tuple[str, PlaceStatement]] = []
+    for name in pipeline.state:
+        placements = lines.best[name].placements() if name in lines.best else []
+        named += [(name, line) for line in placements if "*" not in line.glob]
+    for name, line in named[1:]:
+        first, other = named[0]
+        if contradict(other, line):
+            title = f"`{first}` and `{name}` have to be on one task, but are placed apart"
+            secondary = [(words_of(other), f"`{first}` is placed here")]
+            secondary += [(graph.entries[each].span, "this runner uses them") for each in pipeline.runners[:1]]
+            label = f"`{name}` is placed here"
+            yield error("E0804", title, words_of(line), label, secondary=secondary, helps=["delete one of the lines"])
+            return
+
+
+def _divided(deployment: Deployment, pipeline: Pipeline) -> Iterator[Diagnostic]:
+    for shard in deployment.shards:
+        if shard.name in pipeline.state:
+            title = f"`{shard.name}` is used by the runner `{pipeline.runners[0]}`, so that it cannot be sharded yet"
+            yield error(NOT_SUPPORTED_YET, title, shard.name_span, "a runner is on one task, with all that it uses")
+
+
+def _copied(deployment: Deployment, graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """Variables that every task of a job trains, and a runner uses."""
+    for statement in deployment.replications:
+        entry = graph.entries.get(statement.entry)
+        written = written_state(entry) if entry is not None else frozenset[str]()
+        for name in pipeline.state:
+            resource = graph.resources[name]
+            if name in written and resource.trained:
+                title = f"`{name}` would be on one task, with the runner `{pipeline.runners[0]}` that uses it"
+                secondary = [(resource.span, "declared here"), (statement.entry_span, "every task has a copy of it")]
+                span = graph.entries[pipeline.runners[0]].span
+                yield error(NOT_SUPPORTED_YET, title, span, secondary=secondary)

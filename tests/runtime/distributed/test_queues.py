@@ -1,0 +1,131 @@
+"""Queues and runners on one of several tasks: the stream of one rank, wherever entries put, take and train."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dfc
+from dfc_runtime.errors import RunError, UnsupportedError
+from tests.support.clusters import cluster_bundle, on_cluster, undivided
+
+PROGRAM = """dfg 1
+
+queue numbers: i64 = fifo(capacity = 8)
+queue pool: i64 = shuffle_queue(capacity = 8, ready = 3, seed = 5)
+queue pairs: (a: f32[2], b: i64) = staging(depth = 2)
+queue answers: f32[2] = fifo(capacity = 4)
+var n: i64 = 0
+param w: f32[2] = 1
+var tries: i64 = 0
+var seen: i64 = 0
+
+runner count with copies = 2 {
+  n += 1
+  pool.put(n * 1)
+  if n == 9 { pool.close() }
+}
+
+runner pair with copies = 2 {
+  let two = pool.take(2)
+  pairs.put(two as f32, sum(two))
+}
+
+entry step(rate: f32) -> (loss: f32, b: i64) {
+  tries += 1
+  let a, b = pairs.take()
+  let loss = sum(a * w)
+  w -= rate * grad(loss, w)
+  return loss, b
+}
+
+entry pass_over() -> i64 {
+  tries += 1
+  let a, b = pairs.take()
+  seen += 1
+  return seen
+}
+
+entry answer(x: f32) { answers.put(w * x) }
+
+entry answered() -> f32[2] {
+  let y = answers.take()
+  return y + w
+}
+
+entry drain() -> f32 {
+  let k, s = loop k = 0, s = 0.0 while k < 2 {
+    let y = answers.take()
+    s = s + sum(y * w)
+    k = k + 1
+  }
+  return s
+}
+
+entry stuck() -> i64 { return numbers.take() }
+
+entry unstuck(x: i64) { numbers.put(x) }
+"""
+DEPLOYMENT = """
+job reader tasks 1
+job worker tasks 2
+place "**" on worker task 1
+place "pairs" on reader
+place "answers" on reader
+place "numbers" on worker task 1
+place "seen" on worker task 0
+"""
+
+
+def bundle() -> bytes:
+    return cluster_bundle(PROGRAM, DEPLOYMENT)
+
+
+def drained(model: dfc.Module) -> list[object]:
+    """The stream to its end, and all state behind it; and the same stream anew."""
+    found: list[object] = [int(model.pass_over())]
+    with pytest.raises(dfc.EndOfData, match="the queue `pairs` is closed"):
+        while True:
+            found.append([np.asarray(each).tobytes() for each in model.step(0.01)])
+    with pytest.raises(dfc.EndOfData):
+        model.pass_over()
+    found += [np.array(model.state[name]).tobytes() for name in ("w", "tries", "seen", "n")]
+    model.init()
+    return [*found, [np.asarray(each).tobytes() for each in model.step(0.01)]]
+
+
+def test_the_stream_and_what_is_learned_of_it_are_those_of_one_rank_to_the_end_and_anew() -> None:
+    expected = drained(undivided(PROGRAM))
+    assert len(expected) == 9
+    assert on_cluster(bundle(), 3, drained) == expected
+
+
+def test_what_others_compute_is_put_in_and_what_is_taken_goes_where_it_is_used() -> None:
+    def work(model: dfc.Module) -> list[object]:
+        for x in (1.0, 2.0, 3.0):
+            model.answer(x)
+        return [model.answered().tolist(), float(model.drain())]
+
+    assert work(undivided(PROGRAM)) == [[2.0, 2.0], 10.0]
+    assert on_cluster(bundle(), 3, work) == [[2.0, 2.0], 10.0]
+
+
+def test_a_wait_that_nobody_can_end_is_an_error_on_all_ranks_and_calls_go_on() -> None:
+    def work(model: dfc.Module) -> int:
+        with pytest.raises(RunError, match="`stuck` waits for an element in the queue `numbers`") as caught:
+            model.stuck()
+        assert "`unstuck` could help, but many ranks make one call after the other" in str(caught.value)
+        assert "on rank 2 (worker task 1)" in str(caught.value)
+        model.init()
+        model.unstuck(4)
+        return int(model.stuck())
+
+    assert on_cluster(bundle(), 3, work) == 4
+
+
+def test_a_program_whose_queues_would_be_lost_is_not_saved(tmp_path) -> None:
+    def work(model: dfc.Module) -> None:
+        with pytest.raises(UnsupportedError, match=r"a program with queues .* cannot be saved on many ranks yet"):
+            model.save(tmp_path / "state")
+
+    on_cluster(bundle(), 3, work)
