@@ -276,6 +276,8 @@ def _check_definitions(program: Program, module: LoadedModule) -> None:
 
 def _check_settings(program: Program, modules: Sequence[LoadedModule]) -> None:
     """A setting that no file asks for, or that no program could use, is a mistake of whoever gave it."""
+    if not program.settings:
+        return
     known = {"SEED"}
     for module in modules:
         for node in tree.walk(module.tree):

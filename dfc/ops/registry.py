@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import cast
 
 from dfc.ops import table
@@ -12,6 +13,8 @@ __all__ = ["all_records", "find", "load_all", "record", "register"]
 
 _RECORDS = cast(dict[str, OpRecord], table.RECORDS)
 """Nothing but records is registered."""
+_sorted: tuple[tuple[OpRecord, ...], tuple[OpRecord, ...]] = ((), ())
+"""The records of the table when they were last asked for in order, and in order."""
 
 
 def register(record: OpRecord) -> OpRecord:
@@ -37,6 +40,12 @@ def find(name: str) -> OpRecord | None:
 
 
 def all_records() -> tuple[OpRecord, ...]:
-    """Every record, by name."""
+    """Every record, by name; the same tuple as long as the table is the same."""
+    global _sorted
     load_all()
-    return tuple(_RECORDS[name] for name in sorted(_RECORDS))
+    known, in_order = _sorted
+    now = tuple(_RECORDS.values())
+    if len(now) != len(known) or not all(map(is_, now, known)):
+        in_order = tuple(_RECORDS[name] for name in sorted(_RECORDS))
+        _sorted = now, in_order
+    return in_order

@@ -15,11 +15,12 @@ from dfc.elaborate.expressions import gradients, makers, prelude_special, settin
 from dfc.elaborate.expressions.arguments import ExpectedArgument, assign_arguments, value_of
 from dfc.elaborate.expressions.prelude_records import call_graph_op, call_record
 from dfc.elaborate.mistakes import unsupported
-from dfc.elaborate.names.scope import BindingRole, Pending, Scope
+from dfc.elaborate.names.scope import Binding, BindingRole, Pending, Scope
 from dfc.elaborate.shapes import size_inference
 from dfc.elaborate.state import host_output, randomness, readers, state_calls
 from dfc.elaborate.state.queues import CONSTRUCTORS, refuse_constructor
 from dfc.elaborate.types.entities import (
+    NOTHING,
     ElementType,
     Entity,
     PreludeFunction,
@@ -32,6 +33,7 @@ from dfc.ir.dtypes import ALL
 from dfc.ir.names import escape
 from dfc.ops import registry
 from dfc.ops.effects.records import DECODE, IMAGE, PARSE
+from dfc.ops.record import OpRecord
 
 Handler = Callable[[Context, Mapping[str, Argument], Span, Expected], Entity]
 
@@ -121,28 +123,54 @@ COMPOSITE = ("outer", "dot", "one_hot", "trace", "lerp", "cross")
 """Functions of the prelude that `std/core.dfg` defines."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What the prelude of all programs has, as long as the same ops are registered: nothing changes what one of its
+    names stands for. `composite` are those of `names` that each program finds by itself."""
+
+    records: tuple[OpRecord, ...]
+    names: Mapping[str, Binding]
+    composite: tuple[str, ...]
+
+
+_shared = _Shared((), {}, ())
+
+
 def prelude_scope(composite: Callable[[str], Pending]) -> Scope:
     """All names of the prelude; `composite` finds the functions written in the language."""
+    global _shared
+    records = registry.all_records()
+    shared = _shared
+    if shared.records is not records:
+        _shared = shared = _shared_names(records)
+    scope = Scope()
+    scope.names |= shared.names
+    for name in shared.composite:
+        scope.bind(name, composite(name), NOWHERE, BindingRole.PRELUDE)
+    return scope
+
+
+def _shared_names(records: tuple[OpRecord, ...]) -> _Shared:
     scope = Scope()
     for name, dtype in ALL.items():
         scope.bind(name, ElementType(dtype), NOWHERE, BindingRole.PRELUDE)
     for name in SPECIAL_TYPES:
         scope.bind(name, SpecialType(name), NOWHERE, BindingRole.PRELUDE)
-    records = [record.name for record in registry.all_records() if record.in_prelude and not record.operator]
-    for name in (*records, *SPECIAL, *UNSUPPORTED, "ceil_div", "matmul"):
+    functions = [record.name for record in records if record.in_prelude and not record.operator]
+    for name in (*functions, *SPECIAL, *UNSUPPORTED, "ceil_div", "matmul"):
         if "." not in name:
             scope.bind(name, PreludeFunction(name), NOWHERE, BindingRole.PRELUDE)
-    for name in COMPOSITE:
-        if scope.own(name) is None:
-            scope.bind(name, composite(name), NOWHERE, BindingRole.PRELUDE)
+    composite = tuple(name for name in COMPOSITE if scope.own(name) is None)
+    for name in composite:
+        scope.bind(name, NOTHING, NOWHERE, BindingRole.PRELUDE)  # its place among the others
     for module in ("checkpoint", "summary", "debug"):
         names = [name for name in (*SPECIAL, *UNSUPPORTED) if name.startswith(f"{module}.")]
         members: dict[str, Entity] = {name.split(".")[1]: PreludeFunction(name) for name in names}
         scope.bind(module, PreludeModule(module, members), NOWHERE, BindingRole.PRELUDE)
-    ops: dict[str, Entity] = {escape(r.name): PreludeFunction(f"graph.{r.name}") for r in registry.all_records()}
+    ops: dict[str, Entity] = {escape(r.name): PreludeFunction(f"graph.{r.name}") for r in records}
     scope.bind("graph", PreludeModule("graph", ops), NOWHERE, BindingRole.PRELUDE)
     scope.bind("program", ProgramValue(), NOWHERE, BindingRole.PRELUDE)
-    return scope
+    return _Shared(records, scope.names, composite)
 
 
 def call_prelude(context: Context, name: str, arguments: Sequence[Argument], span: Span, expected: Expected) -> Entity:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from dfc.diagnostics.source import NOWHERE
 from dfc.elaborate.expressions.prelude import SPECIAL, UNSUPPORTED, prelude_scope
-from dfc.elaborate.names.scope import Pending
+from dfc.elaborate.names.scope import BindingRole, Pending
 from dfc.elaborate.types.entities import PreludeFunction, Unknown
-from dfc.ops import registry
+from dfc.ops import registry, table
 from tests.support.building import codes, graph_of, messages, result
 
 A = np.array([[1.5, -2.0, 0.5], [3.0, 0.25, -1.0]], np.float64)
@@ -168,3 +171,20 @@ def test_the_escape_to_any_op_makes_exactly_one_node() -> None:
     )
     assert [n.op for n in graph.entries["f"].block.nodes][:1] == ["slice"]
     assert [n.op for n in graph.entries["f"].block.nodes].count("and") == 1
+
+
+def test_an_op_is_a_name_of_programs_as_long_as_it_is_registered() -> None:
+    text = "entry f(x: f64[3]) -> f64[3] { return no_more_than_exp(x) }"
+    assert codes(text) == ["E0201"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(table.RECORDS, "no_more_than_exp", replace(registry.record("exp"), name="no_more_than_exp"))
+        np.testing.assert_allclose(result(text, x=V), np.exp(V))
+    assert codes(text) == ["E0201"]
+
+
+def test_a_program_leaves_nothing_in_the_prelude_of_the_next() -> None:
+    """`outer` is written in the language: each program elaborates its own."""
+    first, second = (prelude_scope(lambda name: Pending(Unknown)) for _ in range(2))
+    assert first.own("outer") is not second.own("outer")
+    first.bind("mine", Unknown(), NOWHERE, BindingRole.LET)
+    assert second.own("mine") is None and prelude_scope(lambda name: Pending(Unknown)).own("mine") is None
