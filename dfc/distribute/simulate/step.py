@@ -4,8 +4,8 @@ Before: a placed entry whose loop over blocks counts those of one task. After: w
 for how long. With more ranks than blocks each rank has one block of the same size, so that the batch grows with the
 ranks; with fewer, ranks share the blocks.
 
-A call is one message from rank 0 to each of the others, its large feeds behind it, and one answer from each; each is
-called for its part. Of several ranks each asks its host to contribute to a sum, to wait for one, to send and to
+A call is one message to each rank but the first, its large feeds behind it, and one answer from each (`calls`); each
+is called for its part. Of several ranks each asks its host to contribute to a sum, to wait for one, to send and to
 receive. A value that another site needs is one message from each task that has it to each one that needs it. What is
 inside of a region is part of its node, but for sums.
 """
@@ -21,6 +21,7 @@ from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.place.cost import Costs, nodes_inside
 from dfc.distribute.place.model import Decision
 from dfc.distribute.replicate.model import Replication
+from dfc.distribute.simulate.calls import Calls
 from dfc.distribute.simulate.clocks import Clocks, Ranks
 from dfc.distribute.simulate.network import Network
 from dfc.distribute.simulate.sums import Sum, finish_together
@@ -104,30 +105,30 @@ class _Step:
     def run(self, decisions: Sequence[Decision]) -> StepPrediction:
         sites = sorted({each.site for each in decisions if each.node is not None})
         taking_part = np.unique(np.concatenate([np.array([0]), *(self._ranks(site) for site in sites)]))
-        self._call(taking_part)
+        calls = self._calls(taking_part)
+        calls.call()
+        if len(taking_part) > 1:
+            self._clocks.serve(taking_part, self._clocks.network.call)
         for each in decisions:
             if each.node is not None:
                 self._node(each.node, each.site)
-        return self._prediction(self._answer(taking_part))
+        if len(taking_part) > 1:
+            calls.answer()
+        return self._prediction(float(self._clocks.now[0]))
 
     def _ranks(self, site: TaskSite) -> Ranks:
         return self._jobs[site.job].ranks(site.task)
 
-    def _call(self, ranks: Ranks) -> None:
-        """Rank 0 sends the call to one rank after the other, each with its feeds."""
-        clocks, others = self._clocks, ranks[ranks != 0]
-        sizes = [self._costs.bytes_of(value) for value in self._entry.block.parameters if not value.is_token]
+    def _calls(self, ranks: Ranks) -> Calls:
+        """The messages of the call to these ranks, and of their answers."""
+        others = ranks[ranks != 0]
+        sizes = [self._costs.bytes_of(value) for value in self._feeds()]
         arrays = [size for size, value in zip(sizes, self._feeds(), strict=True) if value.tensor.shape]
         messages = 1 + sum(size > INLINE for size in arrays)  # what is smaller travels in the call itself
-        for rank in others:
-            one = np.array([rank])
-            clocks.handle(np.array([0]), messages)
-            left = clocks.send(np.array([0]), 1, float(sum(arrays)))
-            there = clocks.arrive(one, 1, float(sum(arrays)), left, float(clocks.now[0]))
-            clocks.wait(one, there)
-            clocks.handle(one, messages)
-        if len(others):
-            clocks.serve(ranks, clocks.network.call)
+        names = zip(self._entry.result_names, self._entry.block.outputs, strict=False)
+        up = float(sum(self._costs.bytes_of(v) for name, v in names if name in self._replication.results))
+        down = float(sum(arrays))
+        return Calls(self._clocks, others, down=down, messages=messages, up=up, passes_on=not (arrays or up))
 
     def _feeds(self) -> list[Value]:
         return [value for value in self._entry.block.parameters if not value.is_token]
@@ -186,19 +187,6 @@ class _Step:
         clocks.wait(receivers, clocks.arrive(receivers, len(senders), size, float(left.max()), first))
         clocks.serve(receivers, clocks.network.request)
         clocks.handle(receivers, len(senders))
-
-    def _answer(self, ranks: Ranks) -> float:
-        """Each rank sends rank 0 one message when it is done, with its parts of what is cut."""
-        clocks, others, zero = self._clocks, ranks[ranks != 0], np.array([0])
-        if len(others):
-            clocks.handle(others, 1)
-            names = zip(self._entry.result_names, self._entry.block.outputs, strict=False)
-            size = float(sum(self._costs.bytes_of(v) for name, v in names if name in self._replication.results))
-            first = float(clocks.now[others].min())
-            left = clocks.send(others, 1, size)
-            clocks.wait(zero, clocks.arrive(zero, len(others), size, float(left.max()), first))
-            clocks.handle(zero, len(others))
-        return float(clocks.now[0])
 
     def _prediction(self, seconds: float) -> StepPrediction:
         clocks, workers = self._clocks, self._job.ranks(None)

@@ -17,16 +17,16 @@ from dfc_runtime.distributed.calls.assembling import Shape, assembled
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan, TaskPart
 from dfc_runtime.distributed.calls.part import Part
 from dfc_runtime.distributed.calls.rank import Answer, Data, Rank, described, empty
-from dfc_runtime.distributed.failures import CallStoppedError, Failure, failure_from, failure_of
+from dfc_runtime.distributed.failures import CallStoppedError, failure_of
+from dfc_runtime.distributed.relays.answers import Answers
+from dfc_runtime.distributed.relays.call_tree import Route, addressed, pieces, route
 from dfc_runtime.distributed.transport import wire
 from dfc_runtime.distributed.transport.comm import (
     CONTROL,
     DATA_DOWN,
     DATA_UP,
     JOIN,
-    REPLY,
     Array,
-    Arrival,
     Bytes,
     Pending,
 )
@@ -35,9 +35,9 @@ from dfc_runtime.distributed.transport.wire import (
     CALL,
     CLOSE,
     COMMAND,
-    DONE,
     FAILED,
     OUTCOME,
+    RELAYED_CALL,
     SILENT_CALL,
     Head,
     Value,
@@ -60,23 +60,6 @@ class Request:
     shapes: Sequence[Shape]
 
 
-class _Answers:
-    """Who is to answer, and who has; `silent` are those who answer only if they fail."""
-
-    __slots__ = ("failures", "messages", "missing", "silent", "stopped")
-
-    def __init__(self, missing: set[int], silent: frozenset[int] = _NOBODY) -> None:
-        self.missing = missing
-        self.silent = silent
-        self.messages: dict[int, Bytes] = {}
-        self.failures: dict[int, Failure] = {}
-        self.stopped = False
-
-    @property
-    def failed(self) -> bool:
-        return self.stopped or bool(self.failures)
-
-
 class Client:
     """Calls of rank 0."""
 
@@ -91,6 +74,8 @@ class Client:
         self._lost: str | None = None
         self._closed = False
         self._silent: dict[int, frozenset[int]] = {}
+        self._routes: dict[int, tuple[EntryPlan, Route]] = {}
+        self._unheard: set[int] = set()
 
     def silence(self, parts: Mapping[int, Sequence[int]]) -> None:
         """Says of ranks which entries they have silent parts of (`Rank.silent_parts`)."""
@@ -128,9 +113,9 @@ class Client:
         for rank in others:
             self._post(rank, Head(COMMAND, sequence=self._sequence), text)
             sending += self._rank.send_arrays(payload, rank, DATA_DOWN)
-        answers = _Answers(set(others))
+        answers = Answers(self._waiting, self._sequence, {*others})
         replies, own = self._rank.tried(text, payload) if 0 in chosen else ({}, None)
-        self._collect(answers)
+        answers.collect()
         for rank, message in sorted(answers.messages.items()):
             reply = unpacked(message[wire.HEAD_SIZE :])
             buffers = empty(reply.get("arrays", []))
@@ -244,31 +229,43 @@ class Client:
         self._sequence += 1
         self._waiting.doing = f"it calls `{plan.name}`"
         sending: list[Pending] = []
-        for rank, message, behind in self._packed_calls(plan, request):
+        route = self._route(plan)
+        for rank, message, behind in self._packed_calls(plan, request, route):
             self._waiting.post(message, rank, CONTROL)
             if behind:
                 sending += self._rank.send_arrays(behind, rank, DATA_DOWN)
-        silent = self._silent.get(plan.number, _NOBODY)
-        answers = _Answers({*(plan.other_ranks - silent)}, silent)
+        answers = Answers(self._waiting, self._sequence, route.awaited, route.silent, route.below)
         own_results = self._run_own_part(plan, request, answers)
-        self._collect(answers)
+        answers.collect()
         if answers.failed:
+            self._unheard |= route.silent
             raise self._failed_call_error(plan, answers, sending)
+        self._unheard -= plan.other_ranks - route.silent
         if plan.name == INIT:
             self._half_done = None
         results = self._results(plan, request, answers, own_results)
         self._wait_sent(sending)
         return results
 
-    def _packed_calls(self, plan: EntryPlan, request: Request) -> list[tuple[int, Bytes, list[Array]]]:
-        """For each task its rank, the message to it, and arrays to be sent behind it. Tasks that get the same numbers,
-        and nothing else, get the same message."""
+    def _route(self, plan: EntryPlan) -> Route:
+        """Who is called by whom. Behind a call that failed, messages to silent parts may still be under way, which one
+        that goes by other ranks could overtake: the next call goes to each of these ranks directly, and awaits it."""
+        if not self._unheard.isdisjoint(plan.other_ranks):
+            return route(plan, _NOBODY, along_trees=False)
+        known = self._routes.get(plan.number)
+        if known is None or known[0] is not plan:
+            silent = self._silent.get(plan.number, _NOBODY)
+            known = self._routes[plan.number] = plan, route(plan, silent)
+        return known[1]
+
+    def _packed_calls(self, plan: EntryPlan, request: Request, route: Route) -> list[tuple[int, Bytes, list[Array]]]:
+        """For each rank that is called from here the message to it, and arrays to be sent behind it. Tasks that get the
+        same numbers, and nothing else, get the same message."""
         sizes = [request.sizes[name] for name in plan.entry.dims]
         packed: list[tuple[int, Bytes, list[Array]]] = []
-        silent = self._silent.get(plan.number, _NOBODY)
         last: tuple[int, Sequence[int], Bytes] | None = None
-        for part in plan.others:
-            kind = SILENT_CALL if part.task.rank in silent else CALL
+        for part in route.direct:
+            kind = SILENT_CALL if part.task.rank in route.silent else CALL
             if last is not None and last[:2] == (kind, part.feeds):
                 packed.append((part.task.rank, last[2], []))
                 continue
@@ -276,6 +273,10 @@ class Client:
             whole = wire.as_message(message)
             packed.append((part.task.rank, whole, behind))
             last = (kind, part.feeds, whole) if part.down.only_scalars else None
+        for run in route.runs:
+            message, _ = self._packed_call(plan, plan.others[run[0]], request, sizes, RELAYED_CALL)
+            for piece in pieces(*run):
+                packed.append((plan.others[piece[0]].task.rank, wire.as_message(addressed(message, piece)), []))
         return packed
 
     def _packed_call(
@@ -291,7 +292,7 @@ class Client:
         message = Head(kind, plan.number, self._generation, self._sequence).packed()
         return message, part.down.pack(message, sizes, values)
 
-    def _failed_call_error(self, plan: EntryPlan, answers: _Answers, sending: Sequence[Pending]) -> DfcError:
+    def _failed_call_error(self, plan: EntryPlan, answers: Answers, sending: Sequence[Pending]) -> DfcError:
         """The error of a call that failed, when all tasks are done with it."""
         self._generation += 1
         self._wait_sent(sending)
@@ -302,14 +303,14 @@ class Client:
             self._half_done = plan.name  # at the end of data, all have kept what stands before the take, as on one rank
         return errors[min(errors)]
 
-    def _run_own_part(self, plan: EntryPlan, request: Request, answers: _Answers) -> list[object]:
+    def _run_own_part(self, plan: EntryPlan, request: Request, answers: Answers) -> list[object]:
         """Runs what rank 0 has to do with the call; looks for failures of others wherever it waits."""
         own = self._rank.own_part(plan)
         if own is None:
             return []
         feeds = [self._own_feed(own, number, request) for number in own.part.feeds]
         if plan.others:
-            self._waiting.on_look = lambda: self._look_for_failures(answers)
+            self._waiting.on_look = answers.look
         try:
             return self._rank.run_part(own, feeds, request.sizes, self._generation)
         except RankError:
@@ -320,7 +321,7 @@ class Client:
             answers.failures[0] = failure_of(problem, self._waiting.name(0))
         except BaseException:
             self._lost = "the call was interrupted: start the program again"
-            self._stop(answers)
+            answers.stop()
             raise
         finally:
             self._waiting.on_look = None
@@ -330,44 +331,8 @@ class Client:
         value = request.feeds[number]
         return own.plan.feed_for(own.part, number, value, request.sizes) if is_array(value) else value
 
-    def _look_for_failures(self, answers: _Answers) -> None:
-        arrival = self._comm.arrival(None, REPLY)
-        if arrival is not None:
-            self._take(answers, arrival)
-        if answers.failures:
-            raise CallStoppedError
-
-    def _collect(self, answers: _Answers) -> None:
-        """Waits for all answers; the first failure stops the others."""
-        if answers.failed:
-            self._stop(answers)
-        while answers.missing:
-            rank = min(answers.missing)
-            arrival = self._waiting.message(None, REPLY, lambda rank=rank: Awaited("it to be done", rank))
-            had_failed = answers.failed
-            self._take(answers, arrival)
-            if answers.failed and not had_failed:
-                self._stop(answers)
-
-    def _take(self, answers: _Answers, arrival: Arrival) -> None:
-        rank = arrival.source
-        message = self._waiting.bytes_of(arrival, lambda: Awaited("an answer", rank))
-        head = wire.head_of(message)
-        if head.sequence != self._sequence:
-            return  # of a silent part that failed in a call that has failed: nobody waits for it
-        answers.missing.discard(rank)
-        if head.kind == DONE:
-            answers.messages[rank] = message
-        elif head.kind == FAILED:
-            answers.failures[rank] = failure_from(unpacked(message[wire.HEAD_SIZE :]))
-        else:
-            answers.stopped = True
-
-    def _stop(self, answers: _Answers) -> None:
-        self._waiting.signal(sorted(answers.missing | answers.silent), {"kind": "stop", "sequence": self._sequence})
-
     def _results(
-        self, plan: EntryPlan, request: Request, answers: _Answers, own_results: Sequence[object]
+        self, plan: EntryPlan, request: Request, answers: Answers, own_results: Sequence[object]
     ) -> list[object]:
         """All results, put together where they come in pieces."""
         if plan.results_are_own:

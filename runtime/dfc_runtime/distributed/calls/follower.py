@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan
 from dfc_runtime.distributed.calls.rank import Answer, Data, Rank, empty
 from dfc_runtime.distributed.failures import CallStoppedError, failure_from, failure_of
+from dfc_runtime.distributed.relays.relay import Relay
 from dfc_runtime.distributed.transport import wire
 from dfc_runtime.distributed.transport.comm import CONTROL, DATA_DOWN, DATA_UP, JOIN, REPLY, Array, Bytes
 from dfc_runtime.distributed.transport.sending import Outbox
@@ -22,6 +23,7 @@ from dfc_runtime.distributed.transport.wire import (
     DONE,
     FAILED,
     OUTCOME,
+    RELAYED_CALL,
     SILENT_CALL,
     STOPPED,
     Head,
@@ -65,8 +67,8 @@ class Follower:
         """Does what rank 0 says until it closes the program."""
         self._join("", serves=True)
         while not self.closed:
-            message = self._next(forever=True)
-            self._obey(wire.head_of(message), message)
+            message, sender = self._next(forever=True)
+            self._obey(wire.head_of(message), message, sender)
 
     def _follow(self, label: str) -> Bytes:
         """Obeys until rank 0 says how the call of that name ended, and gives what it said."""
@@ -74,34 +76,42 @@ class Follower:
             raise RankError("rank 0 has closed the program", code="E0911")
         self._join(label, serves=False)
         while True:
-            message = self._next(label=label)
+            message, sender = self._next(label=label)
             head = wire.head_of(message)
             if head.kind == OUTCOME:
                 return message
             if head.kind == FAILED:
                 raise failure_from(unpacked(message[wire.HEAD_SIZE :])).error()
-            self._obey(head, message)
+            self._obey(head, message, sender)
             if self.closed:
                 raise RankError("rank 0 has closed the program", code="E0911")
 
     def _join(self, label: str, *, serves: bool) -> None:
         self._waiting.post(wire.joining(None if serves else label), _FROM_CLIENT, JOIN)
 
-    def _next(self, *, forever: bool = False, label: str = "") -> Bytes:
+    def _next(self, *, forever: bool = False, label: str = "") -> tuple[Bytes, int]:
+        """What rank 0 says, and who has passed it on: rank 0, or a rank that it has called."""
         self._waiting.doing = "it waits for rank 0"
         what = f"it to call {label}" if label else "a call"
-        arrival = self._waiting.message(_FROM_CLIENT, CONTROL, lambda: Awaited(what, _FROM_CLIENT), forever=forever)
-        return self._waiting.bytes_of(arrival, lambda: Awaited(what, _FROM_CLIENT))
+        arrival = self._waiting.message(None, CONTROL, lambda: Awaited(what, _FROM_CLIENT), forever=forever)
+        return self._waiting.bytes_of(arrival, lambda: Awaited(what, arrival.source)), arrival.source
 
-    def _obey(self, head: Head, message: Bytes) -> None:
+    def _obey(self, head: Head, message: Bytes, sender: int) -> None:
         if head.kind in (CALL, SILENT_CALL):
-            self._run_call(head, message)
+            kind, reply, arrays = self._run_call(head, message)
+            if head.kind == CALL or kind == FAILED:
+                self._reply(reply, arrays)
+        elif head.kind == RELAYED_CALL:
+            relay = Relay(self._waiting, self._rank.plan(head.number), message, sender)
+            kind, reply, _ = self._run_call(head, message)
+            relay.finish(head.sequence, kind, reply)
         elif head.kind == COMMAND:
             self._run_command(head, message)
         elif head.kind == CLOSE:
             self.closed = True
 
-    def _run_call(self, head: Head, message: Bytes) -> None:
+    def _run_call(self, head: Head, message: Bytes) -> tuple[int, bytearray, Sequence[Array]]:
+        """How the own part of a call ended, the answer that says so, and arrays behind it."""
         own = self._rank.own_part(self._rank.plan(head.number))
         assert own is not None, "only tasks that take part are called"
         sizes, feeds, behind = own.part.down.unpack(message)
@@ -112,22 +122,18 @@ class Follower:
             self._start(head.sequence)
             named = dict(zip(own.plan.entry.dims, sizes, strict=True)) if sizes else {}
             results = self._rank.run_part(own, feeds, named, head.generation)
-            if head.kind == SILENT_CALL:
-                return
             reply = Head(DONE, sequence=head.sequence).packed()
             if results:
                 arrays = own.part.up.pack(reply, (), own.part.up.values_of(results))
+            return DONE, reply, arrays
         except RankError:
             raise
         except CallStoppedError:
-            if head.kind == SILENT_CALL:
-                return
-            reply = Head(STOPPED, sequence=head.sequence).packed()
+            return STOPPED, Head(STOPPED, sequence=head.sequence).packed(), arrays
         except Exception as problem:
-            reply = self._failed(head, problem)
+            return FAILED, self._failed(head, problem), ()
         finally:
             self._running = -1
-        self._reply(reply, arrays)
 
     def _start(self, sequence: int) -> None:
         self._running = sequence

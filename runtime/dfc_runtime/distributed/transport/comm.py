@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.generic]
 Bytes = NDArray[np.uint8]
 
-CONTROL, REPLY, DATA_DOWN, DATA_UP, SIGNAL, ANSWER, JOIN, TOGETHER = range(8)
+CONTROL, REPLY, DATA_DOWN, DATA_UP, SIGNAL, ANSWER, JOIN, TOGETHER, RELAYED = range(9)
 """Tags of what is not an edge of the program."""
 FIRST_EDGE = 16
 """Tags of edges start here."""

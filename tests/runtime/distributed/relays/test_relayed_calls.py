@@ -1,0 +1,113 @@
+"""Calls of many ranks go along trees: all take part once, failures are told, and nobody has to do with many others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.relays.call_tree import FAN_OUT
+from dfc_runtime.distributed.transport.comm import CONTROL, REPLY
+from dfc_runtime.distributed.transport.in_process import Faults, Network
+from dfc_runtime.errors import RankError, RunError
+from tests.support.clusters import cluster_bundle
+from tests.support.ranks import outcomes_on
+
+OWNERS = 19
+PROGRAM = """dfg 1
+
+var table: i32[38] = 1
+
+entry add(x: i32) {
+  table += x
+}
+
+entry divide(x: i32) {
+  table := table // (table - x)
+}
+"""
+DEPLOYMENT = f"""
+job worker tasks 1
+job ps tasks {OWNERS}
+shard "table" axis 0 over ps by blocks
+"""
+Work = Callable[[ClusterModule, Network], object]
+
+
+def outcome(work: Work, faults: Faults | None = None, seconds: float = 20) -> object:
+    """What rank 0 returned or raised; the others serve."""
+    network, data = Network(OWNERS + 1, faults, eager=1 << 12), cluster_bundle(PROGRAM, DEPLOYMENT)
+
+    def run(comm):
+        module = load_on(data, comm, seconds=seconds, threads=1)
+        try:
+            return work(module, network) if comm.rank == 0 else module.serve()
+        finally:
+            module.close()
+
+    return outcomes_on(network, run)[0]
+
+
+def messages_of(network: Network, tag: int) -> dict[tuple[int, int], int]:
+    """How many there were so far, by sender and receiver."""
+    return {(a, b): count for (a, b, each), count in network.sent.items() if each == tag}
+
+
+def test_rank_0_has_to_do_with_few_ranks_and_everybody_with_his_own_part() -> None:
+    def work(module: ClusterModule, network: Network) -> object:
+        calls, replies = messages_of(network, CONTROL), messages_of(network, REPLY)
+        for x in (2, 3, 4):
+            module.add(x)
+        sent = {pair: count - calls.get(pair, 0) for pair, count in messages_of(network, CONTROL).items()}
+        told = {pair: count - replies.get(pair, 0) for pair, count in messages_of(network, REPLY).items()}
+        return (
+            {k: v for k, v in sent.items() if v},
+            {k: v for k, v in told.items() if v},
+            np.array(module.state["table"]),
+        )
+
+    sent, told, table = outcome(work, Faults(3, delay=2))
+    assert table.tolist() == [10] * 38
+    assert set(sent.values()) == {3}, "one message a call from one rank to another"
+    assert sorted(receiver for _, receiver in sent) == list(range(1, OWNERS + 1)), "each is called by one"
+    senders = [sender for sender, _ in sent]
+    assert max(map(senders.count, senders)) == senders.count(0) == FAN_OUT
+    assert {(receiver, 0) for sender, receiver in sent if sender == 0} == told.keys()
+
+
+@pytest.mark.parametrize("failing", [[0], [18], [5, 6, 17]])
+def test_a_rank_that_fails_is_named_and_the_next_call_is_whole(failing: list[int]) -> None:
+    def work(module: ClusterModule, _: Network) -> object:
+        values = np.full(38, 4, np.int32)
+        values[[2 * each for each in failing]] = 7
+        module.state["table"] = values
+        with pytest.raises(RunError, match="division by zero") as caught:
+            module.divide(7)
+        with pytest.raises(RunError, match="was stopped, and may have changed"):
+            module.add(1)
+        module.init()
+        module.add(5)
+        return str(caught.value), np.array(module.state["table"])
+
+    message, table = outcome(work, Faults(len(failing), delay=6))
+    assert any(f"(ps task {each})" in message for each in failing)
+    assert table.tolist() == [6] * 38
+
+
+def test_a_rank_that_is_cut_off_from_whoever_calls_it_is_missed() -> None:
+    def work(module: ClusterModule, network: Network) -> object:
+        module.add(1)
+        sender, receiver = next(pair for pair in messages_of(network, CONTROL) if pair[0])
+        network.faults.severed.add(frozenset((sender, receiver)))
+        try:
+            module.add(1)
+        except RankError as problem:
+            return sender, receiver, str(problem)
+        return None
+
+    sender, receiver, message = outcome(work, Faults(), seconds=0.3)
+    assert f"rank {sender} " in message
+    assert f"rank {receiver} (ps task {receiver - 1}): it waits for rank 0" in message
