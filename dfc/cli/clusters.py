@@ -92,4 +92,6 @@ def _split_text(entry: ClusterEntry) -> str:
         return ""
     parts = [each.name for each in entry.feeds if each.split_axis >= 0]
     parts += [each.name for each in entry.results if each.in_blocks]
+    if not parts:  # no feed and no result is: what comes out of a queue is
+        return f"; batches of {entry.split} in {counted(entry.blocks, 'block')} over {entry.replicated_over}"
     return f"; {entry.split} in {counted(entry.blocks, 'block')} over {entry.replicated_over} (cut: {', '.join(parts)})"

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic, error
 from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
-from dfc.distribute.deployment.model import Deployment, Replicate
+from dfc.distribute.deployment.model import IN_STEP, Deployment, Replicate
 from dfc.distribute.deployment.settings import setting_alone
+from dfc.distribute.pipelines.connected import queues_of
 from dfc.ir.graph import Entry, Graph
 from dfc.ops.effects.effects import block_effects
 from dfc.ops.record import Effect
@@ -26,6 +27,8 @@ def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
             yield error("E0808", f"there is no entry `{each.entry}`", each.entry_span, label, notes=notes)
         elif each.mode == "independent":
             yield from _independent(each, entry)
+        elif each.split in queues_of(entry):
+            yield from _by_queue(each)
         else:
             yield from _split(each, entry)
         if each.entry in seen:
@@ -77,6 +80,15 @@ def _fed(entry: Entry) -> list[str]:
     return [symbol.name for symbol in entry.dims if symbol not in entry.dim_feeds]
 
 
+def _by_queue(each: Replicate) -> Iterator[Diagnostic]:
+    """Batches of a queue are there once for all tasks."""
+    if each.mode not in IN_STEP:
+        title = f"batches of a queue are not supported yet in the mode `{each.mode}`: all tasks cut the same one"
+        span = each.setting_span("mode")
+        helps = [replacing('write `mode = "sync"`', span, 'mode = "sync"')]
+        yield error(NOT_SUPPORTED_YET, title, span, helps=helps)
+
+
 def _split(each: Replicate, entry: Entry) -> Iterator[Diagnostic]:
     dims = [symbol.name for symbol in entry.dims]
     fed = _fed(entry)
@@ -92,4 +104,7 @@ def _split(each: Replicate, entry: Entry) -> Iterator[Diagnostic]:
     label = did_you_mean(closest(each.split, fed))
     written = f'split = "{closest(each.split, fed) or fed[0]}"' if label or len(fed) == 1 else ""
     helps = [replacing(f"write `{written}`", span, written)] if written else []
+    for queue in () if written else sorted(queues_of(entry)):
+        setting = f'split = "{queue}"'
+        helps.append(replacing(f"to cut the batches that come out of it, write `{setting}`", span, setting))
     yield error("E0803", title, span, label, secondary=declared, helps=helps)

@@ -69,3 +69,9 @@ def written_state(entry: Entry) -> frozenset[str]:
     """The variables that an entry assigns."""
     nodes = walk.nodes(entry.block)
     return frozenset(node.attributes.resource for node in nodes if isinstance(node.attributes, AssignAttributes))
+
+
+def queues_of(entry: Entry) -> frozenset[str]:
+    """The queues that an entry takes from."""
+    nodes = walk.nodes(entry.block)
+    return frozenset(node.attributes.resource for node in nodes if isinstance(node.attributes, TakeAttributes))

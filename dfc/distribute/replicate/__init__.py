@@ -22,9 +22,11 @@ from dataclasses import replace
 
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.distribute.deployment.model import Replicate
+from dfc.distribute.pipelines.connected import state_of
 from dfc.distribute.replicate import mistakes
 from dfc.distribute.replicate.model import Combination, Piece, Replication
 from dfc.distribute.replicate.rewrite import Shape, rewritten
+from dfc.distribute.replicate.takes import split_takes, takes_of
 from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol
 from dfc.ir.graph import Entry, Graph
@@ -50,21 +52,22 @@ def replicate(
     Assumes a graph after all passes; the entry and the job exist."""
     entry = graph.entries[statement.entry]
     symbol = next((each for each in entry.dims if str(each) == statement.split), None)
-    if symbol is None:
+    queue = statement.split if symbol is None and takes_of(entry, statement.split) else ""
+    if symbol is None and not queue:
         raise CompileError([mistakes.no_such_size(statement, entry)])
-    alone = next((node for node in walk.nodes(entry.block) if rules_of(node).alone), None)
+    alone = next((node for node in walk.nodes(entry.block) if rules_of(node).alone and state_of(node) is None), None)
     if alone is not None:
         raise CompileError([mistakes.differs_between_tasks(statement, alone)])
     with sizes_compared():
-        cutting = Cutting(symbol, statement.blocks)
-        entry = numbered(entry, cutting)
+        entry, cutting = _split_entry(entry, statement, symbol)
         rows = rows_of(entry)
         splits = analyse(entry, cutting, rows)
         feeds = _feeds(entry, splits)
-        if not feeds:
+        if not feeds and not queue:
             raise CompileError([mistakes.no_feed(statement, entry)])
-        remarks = _check_combine(graph, entry, statement, splits, rows) if statement.is_checked else ()
-        shape = Shape(_free(entry, "NB"), _free(entry, "FIRST"), statement.job)
+        is_checked = statement.is_checked and not queue
+        remarks = _check_combine(graph, entry, statement, splits, rows) if is_checked else ()
+        shape = Shape(_free(entry, "NB"), _free(entry, "FIRST"), statement.job, counts_by_name=bool(queue))
         changed, combinations = rewritten(entry, splits, shape)
         after = dce(replace(graph, entries={**graph.entries, entry.name: changed}))
     results = {
@@ -76,15 +79,24 @@ def replicate(
         entry.name,
         statement.job,
         statement.blocks,
-        symbol,
+        cutting.symbol,
         shape.count,
         shape.first,
         feeds,
         results,
         combinations,
         remarks,
+        queue,
     )
     return after, about
+
+
+def _split_entry(entry: Entry, statement: Replicate, symbol: Symbol | None) -> tuple[Entry, Cutting]:
+    """The entry as it is looked at, and how: by a size of its own, or by the batches of a queue."""
+    if symbol is None:
+        return split_takes(entry, statement)
+    cutting = Cutting(symbol, statement.blocks)
+    return numbered(entry, cutting), cutting
 
 
 def _check_combine(

@@ -6,7 +6,9 @@ from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic, error, war
 from dfc.diagnostics.fixes import Edit, Help, editing, replacing
 from dfc.diagnostics.source import Span
 from dfc.distribute.deployment.model import Replicate
+from dfc.ir.dims import Dim
 from dfc.ir.graph import Entry, Node, Value
+from dfc.ops.effects.queues import TAKE
 from dfc.ops.rules.lookup import rules_of
 
 NO_SUCH_SIZE = "E0803"
@@ -52,6 +54,18 @@ def differs_between_tasks(statement: Replicate, node: Node) -> Diagnostic:
         secondary=[(statement.entry_span, "replicated here")],
         helps=["do it in an entry that is not replicated"],
     )
+
+
+def uneven_takes(statement: Replicate, node: Node, size: Dim | None) -> Diagnostic:
+    """What is taken from a queue is no batch of so many rows."""
+    secondary = [(statement.setting_span("split"), f"its batches are to be cut into {statement.blocks} blocks")]
+    rows = "no number of rows that all fields have" if size is None else f"{size} rows"
+    title = f"a take of `{statement.entry}` gives {rows}, which cannot be cut into {statement.blocks} blocks"
+    if node.op != TAKE:
+        title = f"`take_up_to` of `{statement.entry}` may give fewer rows, which cannot be cut into blocks"
+        return error(NOT_SUPPORTED_YET, title, node.span, secondary=secondary, helps=["take whole batches: `take(n)`"])
+    helps = ["let `blocks` in the deployment file divide the number of rows"] if size is not None else []
+    return error(NO_SUCH_SIZE, title, node.span, secondary=secondary, helps=helps)
 
 
 def wrong_combine(statement: Replicate, gradient: Value, power: float, loss: Value | None) -> Diagnostic:

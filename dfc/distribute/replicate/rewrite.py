@@ -38,11 +38,13 @@ NETWORK_TOKEN = TokenType(NETWORK)
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Names of the new sizes, and who combines."""
+    """Names of the new sizes, and who combines. `counts_by_name`: no feed has an axis of blocks, so that a call says
+    how many there are."""
 
     count: Symbol
     first: Symbol
     job: str
+    counts_by_name: bool = False
 
 
 def rewritten(entry: Entry, splits: BlockSplits, shape: Shape) -> tuple[Entry, tuple[Combination, ...]]:
@@ -57,7 +59,7 @@ def rewritten(entry: Entry, splits: BlockSplits, shape: Shape) -> tuple[Entry, t
         DimCheck(cutting.whole(c.left), c.relation, cutting.whole(c.right), c.reason, c.span) for c in entry.checks
     )
     dims = (shape.count, *entry.dims, shape.first)
-    fed = (*entry.dim_feeds, shape.first)
+    fed = (*entry.dim_feeds, *((shape.count,) if shape.counts_by_name else ()), shape.first)
     changed = replace(entry, block=name_nodes(block, Block()), dims=dims, dim_feeds=fed, checks=checks)
     return changed, tuple(work.combinations)
 

@@ -9,7 +9,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import Span
 from dfc.distribute.deployment.model import Shard, TaskSite
 from dfc.ir.dims import Dim, Symbol, dim
-from dfc.ir.graph import Graph
+from dfc.ir.graph import Graph, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class Division:
     def can_split(self, size: Dim) -> bool:
         """Whether an axis of this size is one of rows."""
         return size == dim(self.rows)
+
+    def can_start(self, node: Node, size: Dim) -> bool:
+        """The same for what is made of nothing that is divided."""
+        del node
+        return self.can_split(size)
 
 
 @dataclass(frozen=True, slots=True)

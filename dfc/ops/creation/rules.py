@@ -25,8 +25,8 @@ def _constant(node: Node, states: Sequence[State], cutting: Partitioning) -> Use
 
 
 def _iota(node: Node, states: Sequence[State], cutting: Partitioning) -> Use:
-    can_split = cutting.can_split(node.result.tensor.shape[0])
-    return one(states, Split(0) if can_split else COMMON)
+    can_start = cutting.can_start(node, node.result.tensor.shape[0])
+    return one(states, Split(0) if can_start else COMMON)
 
 
 # ---------------------------------------------------------------- degrees --

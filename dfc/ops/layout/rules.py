@@ -81,7 +81,7 @@ def _broadcast(node: Node, states: Sequence[State], cutting: Partitioning) -> Us
         return one(states, state.at(state.axis + shift))
     for axis, size in enumerate(after):
         is_new = axis < shift or before[axis - shift] == ONE
-        if is_new and cutting.can_split(size):
+        if is_new and cutting.can_start(node, size):
             return one(states, Split(axis, None))
     return one(states, state)
 

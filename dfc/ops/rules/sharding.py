@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar, cast
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
 from dfc.ir.dims import ONE, ZERO, Dim, Symbol, dim
+from dfc.ir.graph import Node
 from dfc.ir.types import TensorType, Type
 
 T = TypeVar("T")
@@ -64,6 +65,11 @@ class Partitioning(Protocol):
         """Whether an axis of this size can be the one that is cut."""
         ...
 
+    def can_start(self, node: Node, size: Dim) -> bool:
+        """Whether the result of a node, which is made of nothing that is cut, can be pieces along an axis of this
+        size."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
@@ -83,6 +89,11 @@ class Cutting:
     def can_split(self, size: Dim) -> bool:
         """Whether an axis of this size falls into equal blocks, whatever the batch is."""
         return self.symbol in size.symbols() and self.whole(size) % dim(self.blocks) == ZERO
+
+    def can_start(self, node: Node, size: Dim) -> bool:
+        """The same for what is not made of anything that is cut."""
+        del node
+        return self.can_split(size)
 
     def first_axis(self, shape: Sequence[Dim]) -> int | None:
         """The first axis that can be cut."""

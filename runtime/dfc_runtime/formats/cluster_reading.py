@@ -62,7 +62,7 @@ def from_json(value: object, where: str, entries: Mapping[str, Signature], state
     record.done()
     _check_roles(cluster)
     _check_edges(cluster)
-    _check_entries(cluster, entries)
+    _check_entries(cluster, entries, state)
     _check_steps(cluster, state)
     _check_state(cluster, state)
     _check_memory(cluster)
@@ -299,7 +299,7 @@ def _check_edges(cluster: Cluster) -> None:
                 raise ValueError(f"cluster.compressed has the unknown job {fields.shown(name)}")
 
 
-def _check_entries(cluster: Cluster, entries: Mapping[str, Signature]) -> None:
+def _check_entries(cluster: Cluster, entries: Mapping[str, Signature], state: Collection[str]) -> None:
     if _unique((entry.name for entry in cluster.entries), "cluster.entries") != {*entries}:
         raise ValueError("the entries of the cluster are not those of the manifest")
     roles = {role.name for role in cluster.roles}
@@ -316,7 +316,8 @@ def _check_entries(cluster: Cluster, entries: Mapping[str, Signature]) -> None:
         if bool(entry.blocks) != bool(entry.split) or (entry.blocks and not entry.replicated_over):
             raise ValueError(f"{where} has no blocks, or nothing that is split")
         symbols = {name for each in (*entry.feeds, *entry.results) for name in each.runs.symbols()}
-        if not symbols <= {*dims} or (entry.split and entry.split not in dims):
+        is_queue = entry.split in state and not any(feed.split_axis >= 0 for feed in entry.feeds)
+        if not symbols <= {*dims} or (entry.split and entry.split not in dims and not is_queue):
             raise ValueError(f"{where} uses a size that the entry does not have")
         _check_parts(cluster, entry, where)
         if entry.update is not None:

@@ -75,7 +75,7 @@ class ClusterEntry(CallableEntry):
             self.function = self._documented(steps.function(plan, client, requests, lock))
             return
 
-        if plan.split.blocks:
+        if plan.splits_feeds:
             self.short = ShortBatches(plan, client, lock, parts, limit)
         first = None if plan.split.check is None else FirstCalls(plan, plan.split.check, parts)
 

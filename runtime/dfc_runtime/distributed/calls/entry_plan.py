@@ -45,6 +45,8 @@ class EntryPlan:
         self.name = name or entry.name
         self.split = split
         self.feed_splits = [next(each for each in split.feeds if each.name == p.name) for p in entry.parameters]
+        self.splits_feeds = bool(split.blocks) and split.split in entry.dims
+        """Whether a size of the call is cut into the blocks; else it is what comes out of a queue."""
         self._tasks = topology.tasks
         self.parts: Mapping[int, TaskPart] = {t.rank: self._part(t, topology) for t in topology.parts_of(split)}
         self.others = [part for rank, part in self.parts.items() if rank != 0]
@@ -93,7 +95,7 @@ class EntryPlan:
 
     def check_split(self, sizes: Mapping[str, int]) -> None:
         """Refuses a size that cannot be cut into the blocks."""
-        if self.split.blocks and (fault := split_fault(self.split, sizes[self.split.split])):
+        if self.splits_feeds and (fault := split_fault(self.split, sizes[self.split.split])):
             raise FeedError(fault + declared(self.entry), code="E0901", spans=[self.entry.location])
 
     def feed_for(self, part: TaskPart, number: int, value: Array, sizes: Mapping[str, int]) -> Array:
@@ -121,12 +123,9 @@ class EntryPlan:
         if not self.split.blocks:
             return {name: sizes[name] for name in names}
         first, last = part.blocks
-        own = {
-            **sizes,
-            self.split.split: sizes[self.split.split] // self.split.blocks,
-            self.split.count: last - first,
-            self.split.first: first,
-        }
+        own = {**sizes, self.split.count: last - first, self.split.first: first}
+        if self.splits_feeds:
+            own[self.split.split] = sizes[self.split.split] // self.split.blocks
         return {name: own[name] for name in names}
 
 

@@ -1,0 +1,65 @@
+"""Batches that come out of a queue, cut into blocks: what is summed over them is, and what cannot be cut is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from dfc.diagnostics.diagnostic import CompileError
+from dfc.distribute.replicate import Replication, replicate
+from dfc.driver.pipeline import optimise
+from dfc.ir.graph import Graph
+from tests.support.building import graph_of
+from tests.support.deploying import diagnosed, resolved
+
+PROGRAM = """
+queue batches: (x: f32[8, 8], y: f32[8]) = staging(depth = 2)
+param w: f32[8, 8] = 1
+param b: f32[8] = 0
+
+entry feed(x: f32[8, 8], y: f32[8]) { batches.put(x, y) }
+
+entry train(rate: f32) -> f32 {
+  let x, y = TAKE
+  let loss = mean(square(sum(relu(x @ w + b), axis = 1) - y))
+  each p in params(program), g in grad(loss, params(program)) { p -= rate * g }
+  return loss
+}
+"""
+LINES = """deploy 1 for "program.dfg"
+job worker tasks 2
+replicate train over worker with mode = "sync", split = "batches", blocks = 4
+"""
+
+
+def graph(take: str = "batches.take()") -> Graph:
+    return graph_of(PROGRAM.replace("TAKE", take))
+
+
+def replicated(built: Graph, blocks: int) -> Replication:
+    statement = resolved(LINES.replace("blocks = 4", f"blocks = {blocks}"), built).replications["train"]
+    return replicate(optimise(built), statement)[1]
+
+
+def test_gradients_and_losses_are_sums_over_blocks_and_the_rest_is_computed_once() -> None:
+    about = replicated(graph(), 4)
+    assert sorted((each.how, str(each.type)) for each in about.combinations) == [
+        ("sum", "f32"),
+        ("sum", "f32[8, 8]"),
+        ("sum", "f32[8]"),
+    ]
+    assert (about.queue, about.feeds, about.results) == ("batches", {}, {})
+
+
+def test_what_is_no_batch_of_so_many_rows_is_refused_with_its_line() -> None:
+    with pytest.raises(CompileError, match=r"\[E0803\].*8 rows, which cannot be cut into 3 blocks") as caught:
+        replicated(graph(), 3)
+    assert caught.value.diagnostics[0].span.line == 9
+
+
+def test_modes_in_which_tasks_have_no_common_batch_are_refused() -> None:
+    lines = LINES.replace('"sync"', '"async"')
+    (problem,) = diagnosed(lines, graph())
+    assert problem.title.startswith("batches of a queue are not supported yet in the mode `async`")
+    lines = LINES.replace('"batches"', '"rows"')
+    (problem,) = diagnosed(lines, graph())
+    assert problem.helps[-1].endswith('write `split = "batches"`')
