@@ -25,6 +25,7 @@ Shape         reshape(ShapeAttributes) transpose(PermutationAttributes) reverse(
               diagonal(DiagonalAttributes): x -> y         the diagonal becomes the last axis
               diag: x -> y    tril triu(TriangleAttributes): x -> y
               gather(AxisAttributes): x, ids -> y          the axis is replaced by the axes of ids (0-d ids drop it)
+              pick(AxesAttributes): x, *ids -> y           a gather along each of the axes
               scatter_add(ScatterAttributes): ids, rows -> y   zeros of the shape, plus rows at ids along the axis
               roll(RollAttributes) tile(TileAttributes) repeat(RepeatAttributes): x -> y
               swap_axes move_axis(AxisPairAttributes) squeeze(AxesAttributes): x -> y

@@ -21,9 +21,8 @@ from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Graph, Node, Value
 from dfc.ops.attributes import AssignAttributes, DrawAttributes, HostAttributes, ResourceAttributes
 from dfc.ops.effects.effects import effect, is_host_call
+from dfc.ops.lowering.views import Movement, movement_of
 from dfc.ops.record import Effect
-from dfc.ops.rules.lookup import rules_of
-from dfc.ops.rules.movements import Movement
 
 GPU_OVERHEAD = 5e-6
 GPU_TIMES_FASTER = 100
@@ -154,7 +153,7 @@ class _Run:
         in another order, which are no more to send than those they are made of."""
         if node.regions or effect(node) is not Effect.PURE or node.op in self._constraints.lacking:
             return False
-        if rules_of(node).movement in RECOMPUTABLE:
+        if movement_of(node) in RECOMPUTABLE:
             return not any(value in self._block_outputs for value in node.results)
         return all(self._ready.get(value, (ON_CPU, 0.0))[0] is None for value in node.operands)
 

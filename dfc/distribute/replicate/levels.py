@@ -15,8 +15,8 @@ from dataclasses import field
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import Dependence
-from dfc.ops.rules.lookup import is_elementwise, rules_of
-from dfc.ops.rules.movements import Movement
+from dfc.ops.lowering.views import Movement, movement_of
+from dfc.ops.rules.lookup import is_elementwise
 from dfc.ops.rules.sharding import COMMON, Common, Split, State
 from dfc.transforms.batch.analysis import BlockSplits
 
@@ -97,7 +97,7 @@ class _Leveller:
 
     def _source(self, value: Value) -> Value:
         """What a value is another view of, and no smaller one."""
-        while value.node is not None and rules_of(value.node).movement not in SMALLER:
+        while value.node is not None and movement_of(value.node) not in SMALLER:
             below = [v for v, state in self._splits.required(value.node) if self._splits.is_local(v, state)]
             if len(below) != 1 or below[0] not in self._result.phases:
                 break
@@ -121,7 +121,7 @@ class _Leveller:
 
     def _cost(self, node: Node, costs: dict[Value, int]) -> int:
         """How many cheap nodes compute the results of a node again; more than `MOST_AGAIN` if others are needed too."""
-        is_cheap = rules_of(node).movement is not None or is_elementwise(node)
+        is_cheap = movement_of(node) is not None or is_elementwise(node)
         if not is_cheap:
             return MOST_AGAIN + 1
         below = {v for v, state in self._splits.required(node) if self._splits.is_local(v, state)}

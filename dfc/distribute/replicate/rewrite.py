@@ -29,7 +29,7 @@ from dfc.ir.types import TensorType, TokenType, Type
 from dfc.ops.attributes import AssignAttributes, AxisAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects.communication import NETWORK, CombinedAttributes, ContributeAttributes
-from dfc.ops.rules.lookup import picked_axis
+from dfc.ops.lowering.views import picked_axis
 from dfc.ops.rules.sharding import COMMON, Partial, Split, State, quotient
 from dfc.transforms.batch.analysis import BlockSplits
 
@@ -198,7 +198,7 @@ class _Straight:
         if axis is None:
             work.stacked[node.result] = output.apply(node.op, *operands, attributes=node.attributes)
             return
-        picked = output.apply(node.op, *operands, attributes=node.attributes)
+        picked = output.apply("gather", *operands, attributes=AxisAttributes(axis))
         order = (axis, *range(axis), *range(axis + 1, picked.tensor.rank))
         work.stacked[node.result] = output.transpose(picked, order) if axis else picked
 

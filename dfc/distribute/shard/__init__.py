@@ -36,7 +36,7 @@ from dfc.ir.dims import dim
 from dfc.ir.graph import Block, Entry, Graph, Node
 from dfc.ir.names import name_nodes
 from dfc.ops.attributes import AssignAttributes, ResourceAttributes, ScatterAttributes
-from dfc.ops.rules.lookup import picked_axis
+from dfc.ops.lowering.views import picked_axis
 from dfc.transforms.batch.row_uses import RowUses
 from dfc.transforms.scalar.dce import dce_block
 

@@ -30,7 +30,8 @@ from dfc.ops.attributes import (
     ResourceAttributes,
     SliceAttributes,
 )
-from dfc.ops.rules.lookup import is_elementwise, picked_axis, rules_of, use_of
+from dfc.ops.lowering.views import picked_axis
+from dfc.ops.rules.lookup import is_elementwise, rules_of, use_of
 from dfc.ops.rules.sharding import COMMON, Partial, Split, State
 from dfc.ops.rules.use import NeededWhole, Use, one
 

@@ -17,8 +17,8 @@ from dfc.ir import walk
 from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ops.effects.effects import is_pure
-from dfc.ops.rules.lookup import is_elementwise, rules_of
-from dfc.ops.rules.movements import Movement
+from dfc.ops.lowering.views import Movement, movement_of
+from dfc.ops.rules.lookup import is_elementwise
 
 VIEWS = (Movement.REORDERED, Movement.REPEATED)
 ASSUMED = 64
@@ -33,7 +33,7 @@ def colocated_with_rows(block: Block, findings: Findings) -> dict[Node, Division
     for node in sorted(findings.order, key=lambda each: -findings.order[each]):
         if (
             node in findings.required
-            or not (rules_of(node).movement in VIEWS or is_elementwise(node))
+            or not (movement_of(node) in VIEWS or is_elementwise(node))
             or node.result in handed_out
         ):
             continue

@@ -20,10 +20,10 @@ from dfc.ir.attributes import MeasuredAttributes
 from dfc.ir.dims import ONE, ZERO, dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.regions import controls, view
-from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, ScatterAttributes, ShapeAttributes
+from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, ScatterAttributes
 from dfc.ops.effects.effects import is_pure
+from dfc.ops.lowering.views import Movement, is_reshape, movement_of
 from dfc.ops.rules.lookup import is_elementwise, rules_of
-from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.sharding import Split
 
 RowDivision: TypeAlias = tuple[Division, int]
@@ -66,11 +66,10 @@ def row_operands(value: Value, axis: int, division: Division) -> list[tuple[Valu
         return None
     if isinstance(node.attributes, ScatterAttributes) and node.attributes.axis == axis:
         return [(v, None) for v in node.operands]
-    movement = rules_of(node).movement
-    if movement is Movement.REORDERED and isinstance(node.attributes, ShapeAttributes):
+    if is_reshape(node):
         own = _same_axis(value, node.operands[0], axis)
         return None if own is None else [(node.operands[0], own)]
-    if movement is not Movement.REPEATED and not is_elementwise(node):
+    if movement_of(node) is not Movement.REPEATED and not is_elementwise(node):
         return None
     parts: list[tuple[Value, int | None]] = []
     for operand in node.operands:

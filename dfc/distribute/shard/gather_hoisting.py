@@ -24,10 +24,11 @@ from dfc.ir.names import name_nodes
 from dfc.ir.regions import for_node, for_view
 from dfc.ir.rewrite import Cloner, Pass, RewriteSite, rebuild
 from dfc.ir.types import TensorType
-from dfc.ops.attributes import ConstantAttributes, DimAttributes, ResourceAttributes
+from dfc.ops.attributes import AxisAttributes, ConstantAttributes, DimAttributes, ResourceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.effects.effects import is_pure
-from dfc.ops.rules.lookup import picked_axis, rules_of
+from dfc.ops.lowering.views import picked_axis
+from dfc.ops.rules.lookup import rules_of
 from dfc.transforms.scalar.dce import dce_block
 
 MOST_NODES = 64
@@ -107,7 +108,9 @@ class _HoistGathers(Pass):
         known = self._rows[-1]
         if (table, ids) not in known:
             b.name, b.span = f"{node.name}/iterations", node.span
-            known[table, ids] = b.apply("gather", table, ids, attributes=node.attributes)
+            axis = picked_axis(node)
+            assert axis is not None, node
+            known[table, ids] = b.apply("gather", table, ids, attributes=AxisAttributes(axis))
         return known[table, ids]
 
 
@@ -126,7 +129,9 @@ class _Inside(Pass):
         b = Builder.appending(site.output, name=site.node.name, span=site.node.span)
         if number is None:
             number = self._loop.number(b)
-        return [b.apply("gather", rows, number, attributes=site.node.attributes)]
+        axis = picked_axis(site.node)
+        assert axis is not None, site.node
+        return [b.apply("gather", rows, number, attributes=AxisAttributes(axis))]
 
 
 class _Loop:

@@ -14,9 +14,10 @@ from dfc.ir.dtypes import U64
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType, tensor
 from dfc.kernels.program import BufferRole, Program
-from dfc.lower.fuse.inline import is_alias
 from dfc.lower.storage import BufferView, Storage, whole_view
+from dfc.ops import registry
 from dfc.ops.attributes import ConstantAttributes
+from dfc.ops.lowering.views import is_alias
 
 
 @dataclass(slots=True)
@@ -62,11 +63,9 @@ class Scope:
         return self.literal(attributes.value, node.result.tensor, node.name)
 
     def table(self, node: Node) -> BufferView:
-        """The memory of a small array of ascending numbers."""
-        kind = node.result.tensor
-        size = kind.shape[0].constant
-        assert size is not None, node
-        return self.literal(Literal(np.arange(size).astype(kind.machine.numpy)), kind, node.name)
+        """The memory of a small array whose elements follow from their places."""
+        (array,) = registry.record(node.op).evaluate((), node.attributes, {})
+        return self.literal(Literal(array), node.result.tensor, node.name)
 
     def words(self, words: Sequence[int], name: str) -> BufferView:
         """The memory of constant u64."""
@@ -93,6 +92,6 @@ class Scope:
 
 def base_of(value: Value) -> Value:
     """The value whose memory a chain of reshapes names."""
-    while value.node is not None and value.node.op == "reshape" and is_alias(value.node):
+    while value.node is not None and is_alias(value.node):
         value = value.node.operands[0]
     return value

@@ -12,7 +12,6 @@ from dfc.ops.constants import is_zero
 from dfc.ops.creation.random_rows import random_rows
 from dfc.ops.rules.costs import free
 from dfc.ops.rules.degrees import ANY, FLAT, MaybeDegree, Sizes, fixed, more
-from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.sharding import COMMON, ZEROS, Partitioning, Split, State
 from dfc.ops.rules.use import POINTWISE, Use, one
@@ -66,7 +65,6 @@ IOTA = replace(
     sharding=_iota,
     degree=_count_degree,
     cost=free,
-    movement=Movement.NUMBERED,
     rows_at=_numbers_at,
     keeps_finite=True,
     weight=0,

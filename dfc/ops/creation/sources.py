@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dfc.ir.attributes import Attributes, Literal
-from dfc.ir.dims import ONE, dim
+from dfc.ir.dims import ONE, Dim, dim
 from dfc.ir.dtypes import BOOL, C64, F16, F32, F64, I8, I32, I64, U8, DType, from_numpy
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType, tensor
@@ -19,7 +19,7 @@ from dfc.ops.conditions import belongs, require_size
 from dfc.ops.creation import philox
 from dfc.ops.creation.rules import CONSTANT, DIM, IOTA, RANDOM
 from dfc.ops.gradients import count_up
-from dfc.ops.lowering.forms import Decompose, Structural
+from dfc.ops.lowering.forms import Decompose, Generator, RandomNumbers, Structural
 from dfc.ops.numeric import concrete, convert, narrow
 from dfc.ops.record import Arguments, Array, Effect, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
@@ -88,9 +88,13 @@ def _infer_dim(_types: Sequence[TensorType], _attributes: Attributes) -> Sequenc
     return (TensorType(I64),)
 
 
-def _evaluate_dim(_operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -> Sequence[Array]:
+def _dim(attributes: Attributes) -> Dim:
     assert isinstance(attributes, DimAttributes)
-    return (np.asarray(attributes.size.evaluate(sizes), np.int64),)
+    return attributes.size
+
+
+def _evaluate_dim(_operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -> Sequence[Array]:
+    return (np.asarray(_dim(attributes).evaluate(sizes), np.int64),)
 
 
 register(
@@ -102,7 +106,7 @@ register(
         parameters=(Parameter("size", "const", "int"),),
         infer=_infer_dim,
         evaluate=_evaluate_dim,
-        lowering=Structural(),
+        lowering=Generator(lambda body, _position, node: body.size(_dim(node.attributes))),
         attributes=DimAttributes,
         no_gradient=NO_OPERANDS,
         samples=lambda: [
@@ -143,7 +147,7 @@ register(
         parameters=(Parameter("type", "type"),),
         infer=lambda _types, a: (require_type(_type(a), "number", (1,)),),
         evaluate=_evaluate_iota,
-        lowering=Structural(),
+        lowering=Generator(lambda body, position, node: body.cast(position[0], node.result.tensor.machine)),
         attributes=TypeAttributes,
         constraints=("the element type is a number type.", "one axis."),
         no_gradient=NO_OPERANDS,
@@ -228,6 +232,12 @@ def _evaluate_random(_operands: Sequence[Array], attributes: Attributes, sizes: 
     return (philox.numbers(it.distribution, it.type.machine, concrete(it.type.shape, sizes), key),)
 
 
+def _key(node: Node) -> tuple[int, int, int]:
+    """A stream of its own, from its first number on."""
+    it = _random(node.attributes)
+    return (*philox.stream_key(it.seed, it.stream), 0)
+
+
 def _random_samples() -> Sequence[Sample]:
     def case(distribution: str, dtype: DType, *shape: int, kind: str = "regular") -> Sample:
         return samples.sample(attributes=RandomAttributes(distribution, 7, "w", tensor(dtype, *shape)), kind=kind)
@@ -266,7 +276,7 @@ register(
         ),
         infer=_infer_random,
         evaluate=_evaluate_random,
-        lowering=Structural(),
+        lowering=RandomNumbers(lambda node: _random(node.attributes).distribution, _key),
         attributes=RandomAttributes,
         constraints=("`distribution` is uniform or normal.", "the element type is floating-point."),
         no_gradient=NO_OPERANDS,

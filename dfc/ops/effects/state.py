@@ -32,7 +32,7 @@ from dfc.ops.creation import philox
 from dfc.ops.creation.sources import require_distribution
 from dfc.ops.effects.rules import CHECKPOINT, DRAW, READ
 from dfc.ops.indexing.gather_scatter import INDEX_OUT_OF_RANGE, checked_indices
-from dfc.ops.lowering.forms import Structural
+from dfc.ops.lowering.forms import RandomNumbers, Structural
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.record import Array, Effect, Evaluate, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
@@ -331,7 +331,7 @@ register(
         ),
         infer=_infer_redraw,
         evaluate=_evaluate_redraw,
-        lowering=Structural(),
+        lowering=RandomNumbers(lambda node: _redraw(node.attributes).distribution),
         attributes=RedrawAttributes,
         constraints=("the state is that of an rng.", "`distribution` is uniform or normal; the type is floating."),
         no_gradient="random numbers depend on nothing",

@@ -1,4 +1,4 @@
-"""Ops whose indices are data: gather and scatter_add.
+"""Ops whose indices are data: gather, pick (a gather along several axes) and scatter_add.
 
 Indices are checked where they are used: one outside is a `RunError`, negative ones count from the end.
 """
@@ -6,6 +6,8 @@ Indices are checked where they are used: one outside is a `RunError`, negative o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,18 +17,20 @@ from dfc.ir.dims import dim
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops import samples
-from dfc.ops.attributes import AxisAttributes, ScatterAttributes
+from dfc.ops.attributes import AxesAttributes, AxisAttributes, ScatterAttributes
 from dfc.ops.binding import integer, normalised_axis
 from dfc.ops.broadcasting import same_shape
 from dfc.ops.builder import Builder
-from dfc.ops.conditions import require_axis, require_class
+from dfc.ops.conditions import require_axes, require_axis, require_class
 from dfc.ops.indexing.rules import GATHER, SCATTER_ADD
 from dfc.ops.layout.shape import axis_of
-from dfc.ops.lowering.forms import Structural
+from dfc.ops.lowering.forms import Pick, Structural, gather_map
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
-from dfc_runtime.errors import RunError
+from dfc.ops.rules.degrees import unknown
+from dfc.ops.rules.use import needs_whole
+from dfc_runtime.errors import RunError, counted
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -102,7 +106,11 @@ register(
         parameters=(Parameter("x"), Parameter("ids"), Parameter("axis", "const", "int", "0")),
         infer=_infer_gather,
         evaluate=_evaluate_gather,
-        lowering=Structural(),
+        lowering=Pick(
+            lambda node: gather_map(
+                node.operands[0].tensor.rank, [(axis_of(node.attributes), node.operands[1].tensor.rank)]
+            )
+        ),
         attributes=AxisAttributes,
         constraints=(
             "`ids` are whole numbers.",
@@ -116,6 +124,73 @@ register(
         operator="[]",
         bind=_bind_axis,
         rules=GATHER,
+    )
+)
+
+
+def _axes(attributes: Attributes) -> tuple[int, ...]:
+    assert isinstance(attributes, AxesAttributes)
+    return attributes.axes
+
+
+def _infer_pick(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
+    x, *ids = types
+    axes = _axes(attributes)
+    require_class(types, "any", only=(0,))
+    require_class(types, "int", only=range(1, len(types)))
+    require_axes(axes, x)
+    if len(axes) != len(ids) or list(axes) != sorted(axes):
+        raise OpError("E0313", f"{counted(len(ids), 'operand')} of row numbers for {counted(len(axes), 'axis')}")
+    rows = dict(zip(axes, ids, strict=True))
+    groups = (rows[axis].shape if axis in rows else (size,) for axis, size in enumerate(x.shape))
+    return (x.with_shape(tuple(chain.from_iterable(groups))),)
+
+
+def _evaluate_pick(operands: Sequence[Array], attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
+    x, *ids = operands
+    for axis, rows in reversed(list(zip(_axes(attributes), ids, strict=True))):
+        x = np.asarray(np.take(x, checked_indices(rows, x.shape[axis]), axis))
+    return (x,)
+
+
+def _pick_samples() -> Sequence[Sample]:
+    def case(shape: tuple[int, ...], axes: tuple[int, ...], *ids: object, kind: str = "regular") -> Sample:
+        rows = [np.asarray(each, np.int32) for each in ids]
+        return samples.sample(samples.numbers(shape), *rows, attributes=AxesAttributes(axes), kind=kind)
+
+    return [
+        case((5, 3), (0, 1), [0, 4, -1], [1, 1]),
+        case((2, 4, 3), (0, 2), 1, [[0, -3], [2, 1]]),
+        case((4, 2), (0, 1), 3, 0),
+        case((4, 3), (0, 1), np.zeros((0,)), [2], kind="edge"),
+        case((1,), (0,), 0, kind="edge"),
+        case((4, 3), (0, 1), [0], kind="invalid"),
+        case((4, 3), (0, 2), [0], [0], kind="invalid"),
+        case((4, 3), (1, 0), [0], [0], kind="invalid"),
+    ]
+
+
+register(
+    OpRecord(
+        name="pick",
+        family="indexing",
+        summary="Rows by number along several axes at once: what gathers one behind the other are made into.",
+        signature="fn pick[T: any, ..S, ..R](x: T[..S], ids: tensors, const axes: ints) -> T[..R]",
+        parameters=(Parameter("x"), Parameter("ids", "tensors"), Parameter("axes", "const", "ints")),
+        infer=_infer_pick,
+        evaluate=_evaluate_pick,
+        lowering=Pick(
+            lambda node: gather_map(
+                node.operands[0].tensor.rank,
+                [(a, v.tensor.rank) for a, v in zip(_axes(node.attributes), node.operands[1:], strict=True)],
+            )
+        ),
+        attributes=AxesAttributes,
+        constraints=("row numbers are whole numbers.", "the axes exist and ascend, with one operand each."),
+        no_gradient="it is made of gathers where these become kernels",
+        samples=_pick_samples,
+        in_prelude=False,
+        rules=replace(GATHER, sharding=needs_whole, degree=unknown),
     )
 )
 

@@ -15,7 +15,6 @@ from dfc.ops.constants import uniform_of
 from dfc.ops.rules.costs import free, gathered
 from dfc.ops.rules.degrees import ANY, Degree, MaybeDegree, Sizes, same
 from dfc.ops.rules.filling import Filling
-from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.row_sparsity import Known, Sparse, padded, scattered
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Partial, Partitioning, Split, State
@@ -172,7 +171,6 @@ SLICE = replace(
     degree=_slice_degree,
     cost=free,
     sign=of_some,
-    movement=Movement.SUBSET,
     before_combining=True,
     keeps_finite=True,
     weight=0,
@@ -182,7 +180,6 @@ PAD = replace(
     sharding=_pad,
     degree=_pad_degree,
     row_sparsity=_padded_rows,
-    movement=Movement.PADDED,
     before_combining=True,
     keeps_finite=True,
 )
@@ -192,7 +189,6 @@ GATHER = replace(
     degree=_gather_degree,
     cost=gathered,
     sign=of_some,
-    picks_rows=True,
     keeps_finite=True,
     weight=16,
     may_fail=True,

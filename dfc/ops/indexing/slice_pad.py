@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dfc.ir.attributes import Attributes
-from dfc.ir.dims import Dim, dim, maximum
+from dfc.ir.dims import ZERO, Dim, dim, maximum
 from dfc.ir.graph import Node, Value
 from dfc.ir.types import TensorType
 from dfc.ops import samples
@@ -17,7 +17,8 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_rank, require_same_dtype, require_size
 from dfc.ops.gradients import reverse
 from dfc.ops.indexing.rules import PAD, SLICE
-from dfc.ops.lowering.forms import Structural
+from dfc.ops.lowering.forms import MaskedView, View
+from dfc.ops.lowering.index_maps import Point, along, scaled, shifted
 from dfc.ops.numeric import concrete
 from dfc.ops.record import Arguments, Array, ConstArgument, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
@@ -115,6 +116,14 @@ def _slice_samples() -> Sequence[Sample]:
     ]
 
 
+def _slice_map(node: Node) -> Point:
+    where = _slice(node.attributes)
+    return tuple(
+        shifted(scaled(along(axis), step), start)
+        for axis, (start, step) in enumerate(zip(where.starts, where.steps, strict=True))
+    )
+
+
 register(
     OpRecord(
         name="slice",
@@ -131,7 +140,7 @@ register(
         ),
         infer=_infer_slice,
         evaluate=_evaluate_slice,
-        lowering=Structural(),
+        lowering=View(_slice_map),
         attributes=SliceAttributes,
         constraints=("one start, size and step an axis.", "no step is 0.", "every index is inside."),
         gradient=_slice_gradient,
@@ -175,6 +184,16 @@ def _evaluate_pad(operands: Sequence[Array], attributes: Attributes, sizes: Size
     result = np.full(shape, fill, x.dtype)
     result[tuple(target)] = x
     return (result,)
+
+
+def _pad_map(node: Node) -> Point:
+    return tuple(shifted(along(axis), -low) for axis, low in enumerate(_pad(node.attributes).low))
+
+
+def _pad_steps(node: Node) -> Sequence[tuple[int, int]]:
+    where = _pad(node.attributes)
+    widths = enumerate(zip(where.low, where.high, where.interior, strict=True))
+    return [(axis, interior + 1) for axis, (low, high, interior) in widths if low != ZERO or high != ZERO or interior]
 
 
 def _pad_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
@@ -238,7 +257,7 @@ register(
         ),
         infer=_infer_pad,
         evaluate=_evaluate_pad,
-        lowering=Structural(),
+        lowering=MaskedView(_pad_map, _pad_steps),
         attributes=PadAttributes,
         constraints=("`fill` is a scalar of the same type.", "one width an axis.", "none is negative."),
         gradient=_pad_gradient,

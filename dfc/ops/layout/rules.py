@@ -14,7 +14,6 @@ from dfc.ops.builder import Builder
 from dfc.ops.constants import uniform_of
 from dfc.ops.rules.costs import free
 from dfc.ops.rules.degrees import as_all, as_first
-from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.row_sparsity import NOTHING, Known, Sparse, transposed
 from dfc.ops.rules.sharding import COMMON, SUM, ZEROS, Common, Partial, Partitioning, Split, State, quotient
@@ -142,7 +141,6 @@ RESHAPE = replace(
     degree=as_first,
     cost=free,
     sign=of_all,
-    movement=Movement.REORDERED,
     before_combining=True,
     statistic=kept,
     keeps_finite=True,
@@ -154,7 +152,6 @@ TRANSPOSE = replace(
     degree=as_first,
     cost=free,
     row_sparsity=_transposed_rows,
-    movement=Movement.REORDERED,
     before_combining=True,
     keeps_finite=True,
     weight=0,
@@ -166,12 +163,9 @@ BROADCAST = replace(
     cost=free,
     row_sparsity=_no_rows,
     sign=of_all,
-    movement=Movement.REPEATED,
     statistic=kept,
     keeps_finite=True,
     weight=0,
 )
-REVERSE = replace(
-    DEFAULTS, sharding=_reverse, degree=as_first, cost=free, movement=Movement.MIRRORED, keeps_finite=True, weight=0
-)
+REVERSE = replace(DEFAULTS, sharding=_reverse, degree=as_first, cost=free, keeps_finite=True, weight=0)
 CONCAT = replace(DEFAULTS, sharding=_concat, degree=as_all, before_combining=True, keeps_finite=True)

@@ -25,7 +25,8 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_axis, require_class, require_same_dtype, require_size
 from dfc.ops.gradients import reverse, unbroadcast
 from dfc.ops.layout.rules import BROADCAST, CONCAT, RESHAPE, REVERSE, TRANSPOSE
-from dfc.ops.lowering.forms import Structural
+from dfc.ops.lowering.forms import Reshape, Structural, View
+from dfc.ops.lowering.index_maps import Point, along, broadcast_map, mirrored
 from dfc.ops.numeric import concrete
 from dfc.ops.record import Arguments, ConstArgument, OpError, OpRecord, Parameter, Sample
 from dfc.ops.registry import register
@@ -108,7 +109,7 @@ register(
         parameters=(Parameter("x"), Parameter("shape", "const", "dims")),
         infer=_infer_reshape,
         evaluate=lambda operands, a, sizes: (np.reshape(operands[0], concrete(_shape(a), sizes)),),
-        lowering=Structural(),
+        lowering=Reshape(),
         attributes=ShapeAttributes,
         constraints=("the number of elements stays.", "sizes are not negative."),
         gradient=lambda b, node, cotangents: [
@@ -158,6 +159,11 @@ def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 
+def transposed(permutation: Sequence[int]) -> Point:
+    """The map of a transpose: the axes of the operand are in this order in the result."""
+    return tuple(along(axis) for axis in inverse(permutation))
+
+
 def _transpose_gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
     (dy,) = cotangents
     return (None if dy is None else b.transpose(dy, inverse(_permutation(node.attributes))),)
@@ -187,7 +193,7 @@ register(
         parameters=(Parameter("x"), Parameter("axes", "const", "ints", "reversed", "The new order of the old axes.")),
         infer=_infer_transpose,
         evaluate=lambda operands, a, _s: (np.transpose(operands[0], _permutation(a)),),
-        lowering=Structural(),
+        lowering=View(lambda node: transposed(_permutation(node.attributes))),
         attributes=PermutationAttributes,
         constraints=("`axes` names each axis once.",),
         gradient=_transpose_gradient,
@@ -216,6 +222,11 @@ def _bind_reverse(arguments: Arguments, types: Sequence[TensorType]) -> Attribut
     return AxesAttributes(tuple(range(rank)) if axis is None else normalised_axes(axis, rank))
 
 
+def _reverse_map(node: Node) -> Point:
+    axes, shape = _axes(node.attributes), node.operands[0].tensor.shape
+    return tuple(mirrored(axis, size) if axis in axes else along(axis) for axis, size in enumerate(shape))
+
+
 register(
     OpRecord(
         name="reverse",
@@ -225,7 +236,7 @@ register(
         parameters=(Parameter("x"), Parameter("axis", "const", "ints", "every", "One axis or a list; all if absent.")),
         infer=_infer_reverse,
         evaluate=lambda operands, a, _s: (np.array(np.flip(operands[0], _axes(a))),),
-        lowering=Structural(),
+        lowering=View(_reverse_map),
         attributes=AxesAttributes,
         constraints=("the axes exist and are named once.",),
         gradient=lambda b, node, cotangents: [
@@ -284,7 +295,7 @@ register(
         parameters=(Parameter("x"), Parameter("shape", "const", "dims")),
         infer=_infer_broadcast,
         evaluate=lambda operands, a, s: (np.array(np.broadcast_to(operands[0], concrete(_shape(a), s))),),
-        lowering=Structural(),
+        lowering=View(lambda node: broadcast_map(node.result.tensor.shape, node.operands[0].tensor.shape)),
         attributes=ShapeAttributes,
         constraints=("aligned at the right, each axis of `x` is the literal 1 or that of `shape`.",),
         gradient=lambda b, node, cotangents: [

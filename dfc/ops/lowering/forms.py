@@ -9,6 +9,8 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
 from dfc.ir.dtypes import DType
 from dfc.ir.graph import Node, Value
+from dfc.kernels.body import Affine
+from dfc.ops.lowering.index_maps import Point, along
 
 if TYPE_CHECKING:
     from dfc.kernels.body import BodyBuilder
@@ -71,8 +73,96 @@ class HostCall:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """Lowering: each element is one of the first operand's. `index_map(node)` says which: for each axis of the operand
+    an index, affine in the axes of the result. All that passes ask of such an op follows from the map (`views`)."""
+
+    index_map: Callable[[Node], Point]
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedView:
+    """Lowering: each element is one of the first operand's, as for `View`, or the second operand, a single number.
+
+    `steps(node)` has the axes of the operand, ascending, along which the map leaves it, with a step each: the number
+    stands where an index is outside, or no multiple of the step; the element read is that at the index by the step.
+    """
+
+    index_map: Callable[[Node], Point]
+    steps: Callable[[Node], Sequence[tuple[int, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """Lowering: the elements of the operand in row-major order, in the shape of the result: the same memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """An index that another operand holds: at `point`, over the axes of the result."""
+
+    operand: int
+    point: Point
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Lowering: each element is one of the first operand's, at indices some of which other operands hold: whole
+    numbers, negative ones from the end; the run ends for one outside. Every axis has one index, in `index_map(node)`.
+    """
+
+    index_map: Callable[[Node], tuple[Affine | Picked, ...]]
+
+
+def gather_map(rank: int, ids: Sequence[tuple[int, int]]) -> tuple[Affine | Picked, ...]:
+    """How rows are picked by number from a tensor of this rank: `ids` are the axes they are picked along, ascending,
+    with the rank of the operand that has the numbers, whose axes stand where the axis was."""
+    ranks = dict(ids)
+    numbers = {axis: number for number, axis in enumerate(ranks, 1)}
+    index_map: list[Affine | Picked] = []
+    position = 0
+    for axis in range(rank):
+        width = ranks.get(axis, 1)
+        point = tuple(along(position + each) for each in range(width))
+        index_map.append(Picked(numbers[axis], point) if axis in ranks else point[0])
+        position += width
+    return tuple(index_map)
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """Lowering: each element from its position alone: `emit(body, position, node)` gets the instruction of an i64 for
+    each axis of the result, and gives no fault sites (it cannot fail). It is computed wherever it is used."""
+
+    emit: Callable[[BodyBuilder, Sequence[int], Node], int]
+
+
+@dataclass(frozen=True, slots=True)
+class RandomNumbers:
+    """Lowering: random numbers, each a function of its row-major position and of a key: three words that are known
+    (`key(node)`), or (None) that the first operand has."""
+
+    distribution: Callable[[Node], str]
+    key: Callable[[Node], tuple[int, int, int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Structural:
-    """Lowering known to the fusion pass by name: views (reshape, transpose, ..), gather, scatter, matmul, regions .."""
+    """Lowering known to the fusion pass by name: ops whose meaning is the graph's own (regions, state, checks,
+    literals), and matmul, concat, scatter_add, argmax, argmin."""
 
 
-Lowering = Elementwise | Reduce | Scan | Decompose | HostCall | Structural
+Lowering = (
+    Elementwise
+    | Reduce
+    | Scan
+    | Decompose
+    | HostCall
+    | View
+    | MaskedView
+    | Reshape
+    | Pick
+    | Generator
+    | RandomNumbers
+    | Structural
+)

@@ -1,4 +1,4 @@
-"""Index maps: for each axis of a buffer an affine index over other axes, those of a kernel say; and how they compose.
+"""Index maps: for each axis of a tensor an affine index over other axes, of a result or a kernel; how they compose.
 
 Assumes verified shapes. Guarantees that composing never allocates per element: a view is arithmetic on indices.
 """
@@ -17,6 +17,11 @@ ORIGIN = Affine()
 def along(axis: int) -> Affine:
     """The index that is a kernel axis itself."""
     return Affine(((axis, 1),))
+
+
+def mirrored(axis: int, size: Dim) -> Affine:
+    """The index along an axis of this size, from its end."""
+    return Affine(((axis, -1),), size - 1)
 
 
 def shifted(index: Affine, offset: Dim) -> Affine:
@@ -45,9 +50,60 @@ def plain_axis(index: Affine) -> int | None:
     return None
 
 
+def composed(index_map: Point, point: Point) -> Point:
+    """The map over the axes of `point`: what it says of an axis is said of the index there."""
+    return tuple([_at(index, point) for index in index_map])
+
+
+def _at(index: Affine, point: Point) -> Affine:
+    if not index.terms:
+        return index
+    (axis, factor), *others = index.terms
+    total = scaled(point[axis], factor)
+    for axis, factor in others:
+        total = added(total, scaled(point[axis], factor))
+    return shifted(total, index.offset)
+
+
+def identity(rank: int) -> Point:
+    """Every element at its own position."""
+    return tuple([along(axis) for axis in range(rank)])
+
+
+def as_permutation(index_map: Point, rank: int) -> tuple[int, ...] | None:
+    """The order of the operand's axes in the result, if the map over `rank` axes says no more than that."""
+    order: list[int | None] = [None] * rank
+    for axis, index in enumerate(index_map):
+        position = plain_axis(index)
+        if position is None or order[position] is not None:
+            return None
+        order[position] = axis
+    known = tuple(axis for axis in order if axis is not None)
+    return known if len(known) == rank else None
+
+
+def as_slice(index_map: Point, rank: int) -> tuple[tuple[Dim, ...], tuple[int, ...]] | None:
+    """First indices and steps, if every axis of the result goes along the same one of the operand."""
+    if len(index_map) != rank:
+        return None
+    starts: list[Dim] = []
+    steps: list[int] = []
+    for axis, index in enumerate(index_map):
+        if len(index.terms) != 1 or index.terms[0][0] != axis:
+            return None
+        starts.append(index.offset)
+        steps.append(index.terms[0][1])
+    return tuple(starts), tuple(steps)
+
+
 def renamed(point: Point, axes: Sequence[int]) -> Point:
     """The point with axis i called axes[i]."""
     return tuple(Affine(tuple(sorted((axes[a], c) for a, c in i.terms)), i.offset) for i in point)
+
+
+def broadcast_map(result: Sequence[Dim], operand: Sequence[Dim]) -> Point:
+    """Axes aligned at the right, ones stretch."""
+    return broadcast_point(identity(len(result)), result, operand)
 
 
 def broadcast_point(point: Point, result: Sequence[Dim], operand: Sequence[Dim]) -> Point:
@@ -61,9 +117,9 @@ def only_unit_axes_differ(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     return [d for d in a if d != ONE] == [d for d in b if d != ONE]
 
 
-def unit_reshape_point(point: Point, result: Sequence[Dim], operand: Sequence[Dim]) -> Point:
+def unit_reshape_map(result: Sequence[Dim], operand: Sequence[Dim]) -> Point:
     """Where the operand of a reshape is read that only adds or drops axes of length one."""
-    kept = iter([index for index, d in zip(point, result, strict=True) if d != ONE])
+    kept = iter([along(axis) for axis, d in enumerate(result) if d != ONE])
     return tuple(ORIGIN if d == ONE else next(kept) for d in operand)
 
 

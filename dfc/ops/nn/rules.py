@@ -8,7 +8,6 @@ from dataclasses import replace
 from dfc.ir.graph import Node
 from dfc.ops.attributes import WindowAttributes
 from dfc.ops.rules.degrees import MaybeDegree, Sizes
-from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.op_rules import DEFAULTS
 from dfc.ops.rules.sharding import Partitioning, Split, State
 from dfc.ops.rules.use import ALONG, NeededWhole, Use, one
@@ -34,6 +33,4 @@ def _windows_degree(node: Node, degrees: Sequence[MaybeDegree], sizes: Sizes) ->
     return None
 
 
-WINDOWS = replace(
-    DEFAULTS, sharding=_windows, degree=_windows_degree, movement=Movement.OVERLAPPING, keeps_finite=True, weight=0
-)
+WINDOWS = replace(DEFAULTS, sharding=_windows, degree=_windows_degree, keeps_finite=True, weight=0)

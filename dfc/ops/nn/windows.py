@@ -21,7 +21,8 @@ from dfc.ops.binding import integers, normalised_axis, wrong
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_class, require_size
 from dfc.ops.gradients import add
-from dfc.ops.lowering.forms import Structural
+from dfc.ops.lowering.forms import View
+from dfc.ops.lowering.index_maps import Point, added, along, identity, scaled
 from dfc.ops.nn.rules import WINDOWS
 from dfc.ops.numeric import Numeric, concrete
 from dfc.ops.pieces import element, surrounded, zeros
@@ -92,6 +93,15 @@ def _evaluate(operands: Sequence[Array], attributes: Attributes, sizes: Sizes) -
         picked: Numeric = np.take(x, indices, axis).reshape(shape) if count else np.zeros(shape, x.dtype)
         x = np.moveaxis(picked, axis + 1, -1)
     return (np.ascontiguousarray(x),)
+
+
+def _window_map(node: Node) -> Point:
+    """Each windowed axis is read at `position * step + offset * dilation`; the offsets are the last indices."""
+    it, rank = window_of(node.attributes), node.operands[0].tensor.rank
+    index_map = list(identity(rank))
+    for number, (axis, step, dilation) in enumerate(zip(it.axes, it.steps, it.dilations, strict=True)):
+        index_map[axis] = added(scaled(index_map[axis], step), scaled(along(rank + number), dilation))
+    return tuple(index_map)
 
 
 def _gradient(b: Builder, node: Node, cotangents: Cotangents) -> Cotangents:
@@ -210,7 +220,7 @@ register(
         ),
         infer=_infer,
         evaluate=_evaluate,
-        lowering=Structural(),
+        lowering=View(_window_map),
         attributes=WindowAttributes,
         constraints=(
             "the axes exist and are named once.",

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from dfc.ir.graph import Node
 from dfc.ops import registry
-from dfc.ops.attributes import AxisAttributes
-from dfc.ops.lowering.forms import Elementwise
+from dfc.ops.lowering.forms import Elementwise, Pick
 from dfc.ops.rules.costs import Cost, SizeOf, memory
 from dfc.ops.rules.degrees import Degree, MaybeDegree, Sizes, pointwise, unknown
 from dfc.ops.rules.op_rules import OpRules
@@ -44,9 +43,7 @@ def cost_of(node: Node, size_of: SizeOf) -> Cost:
     return (rules_of(node).cost or memory)(node, size_of)
 
 
-def picked_axis(node: Node | None) -> int | None:
-    """The axis of the first operand from which a node picks rows by the numbers in the second; None if it does not."""
-    if node is None or not rules_of(node).picks_rows:
-        return None
-    assert isinstance(node.attributes, AxisAttributes)
-    return node.attributes.axis
+def may_end_the_run(node: Node) -> bool:
+    """Whether the run ends for some operands: by its rule, or since it reads where operands say."""
+    record = registry.record(node.op)
+    return record.rules.may_fail or isinstance(record.lowering, Pick)

@@ -11,7 +11,6 @@ from dfc.ops.rules.costs import CostRule, memory
 from dfc.ops.rules.degrees import DegreeRule, unknown
 from dfc.ops.rules.filling import Filling
 from dfc.ops.rules.generators import RowsAt
-from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.row_sparsity import RowRule, RowTotal, dense
 from dfc.ops.rules.signs import SignRule, any_sign
 from dfc.ops.rules.statistics import StatisticRule, unclear
@@ -36,12 +35,10 @@ class OpRules:
 
     `statistic`: what is made of means, sums and extremes over a batch. Default: `unclear`.
 
-    The others are facts, whose defaults are the safe ones:
+    The others are facts, whose defaults are the safe ones. What follows from the form of the lowering is no rule: how
+    an op that computes nothing moves elements, and whether it picks rows by number (`dfc.ops.lowering.views`).
 
-    `movement`: how an op that computes nothing moves the elements of its operand. None: it computes.
     `rows_at`: makes rows with given numbers of what has no operands. None: rows are taken from the whole.
-    `picks_rows`: whether the results are rows of the first operand along its axis (`AxisAttributes`), by the numbers in
-    the second, so that rows which lie elsewhere are picked there.
     `before_combining`: whether it is better done to parts of a sum than to the sum: it costs little and makes nothing
     larger.
     `coefficients`: those of the operands, where the result is the sum of them with these factors (cast).
@@ -63,9 +60,7 @@ class OpRules:
     row_sparsity: RowRule | None = None
     row_total: RowTotal | None = None
     sign: SignRule | None = None
-    movement: Movement | None = None
     rows_at: RowsAt | None = None
-    picks_rows: bool = False
     before_combining: bool = False
     coefficients: tuple[int, ...] = ()
     statistic: StatisticRule | None = None

@@ -15,8 +15,8 @@ from dfc.ir.types import TensorType
 from dfc.ops import registry
 from dfc.ops.builder import Builder
 from dfc.ops.constants import uniform_of
+from dfc.ops.lowering.views import Movement, movement_of
 from dfc.ops.rules.lookup import is_elementwise, rules_of
-from dfc.ops.rules.movements import Movement
 from dfc.ops.rules.row_sparsity import Known, Sparse, Term, combined, each_term, is_along, part
 from dfc.ops.rules.signs import Sign
 
@@ -118,7 +118,7 @@ def restricted(b: Builder, factor: Value, term: Term) -> Value | None:
 
 
 def _is_pointwise(node: Node) -> bool:
-    return is_elementwise(node) or rules_of(node).movement is Movement.REPEATED
+    return is_elementwise(node) or movement_of(node) is Movement.REPEATED
 
 
 def _at(b: Builder, node: Node, here: Mapping[Value, Value]) -> Value:
@@ -126,7 +126,7 @@ def _at(b: Builder, node: Node, here: Mapping[Value, Value]) -> Value:
     operands = [here[v] for v in node.operands]
     return (
         operands[0]
-        if rules_of(node).movement is Movement.REPEATED
+        if movement_of(node) is Movement.REPEATED
         else b.apply(node.op, *operands, attributes=node.attributes)
     )
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dfc.ir.graph import Node
-from dfc.ops.attributes import AssignAttributes, AxisAttributes, OperandSelector, ScatterAttributes
-from dfc.ops.rules.lookup import picked_axis, rules_of, use_of
+from dfc.ops.attributes import AssignAttributes, OperandSelector, ScatterAttributes
+from dfc.ops.lowering.views import picked_axis
+from dfc.ops.rules.lookup import rules_of, use_of
 from dfc.ops.rules.sharding import Common, Cutting, Partial, Split, State
 from dfc.ops.rules.use import NeededWhole, Use, whole
 
@@ -19,17 +20,18 @@ LARGE_TABLE = 4096
 
 def stacked(node: Node, states: Sequence[State], cutting: Cutting) -> Use:
     """Rows that are picked or assigned by the numbers of each block, and what is made of them element by element."""
-    if picked_axis(node) is None and not isinstance(node.attributes, AssignAttributes):
+    axis = picked_axis(node)
+    if axis is None and not isinstance(node.attributes, AssignAttributes):
         result = _on_stacks(node, states)
         if result is not None:
             return result
         whole_first(node, states)
         return use_of(node, states, cutting)
+    if axis is not None:
+        x, ids = states
+        if isinstance(x, Common) and isinstance(ids, Split):
+            return Use((x, ids), (Split(axis + ids.axis, ids.outer),), shared=True)
     match node.attributes:
-        case AxisAttributes(axis):
-            x, ids = states
-            if isinstance(x, Common) and isinstance(ids, Split):
-                return Use((x, ids), (Split(axis + ids.axis, ids.outer),), shared=True)
         case AssignAttributes(index=index) if len(states) == 2 and index:
             axis = next(number for number, selector in enumerate(index) if isinstance(selector, OperandSelector))
             required = [

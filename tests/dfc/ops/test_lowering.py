@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from dfc.kernels.body import Apply, BodyBuilder
+from dfc.ir.graph import Node
+from dfc.kernels.body import Affine, Apply, BodyBuilder
 from dfc.ops import registry
-from dfc.ops.lowering.forms import Decompose, Elementwise, Reduce
+from dfc.ops.lowering.forms import Decompose, Elementwise, MaskedView, Pick, Picked, Reduce, Reshape, View
 from dfc.ops.record import OpRecord, Sample
 from dfc_runtime.errors import RunError
 from tests.support.one_test_an_op import one_test_an_op
@@ -86,6 +87,51 @@ def test_folds_compute_the_reference(record: OpRecord, sample: Sample) -> None:
         arguments = placeholders(body, [node.result.tensor])
         total = run_body(body, [np.asarray(total)], lowering.after(body, arguments[0], node))
     _close(np.asarray(total), evaluate_sample(record, sample)[0])
+
+
+def _indices(index: Affine, places: list[np.ndarray]) -> np.ndarray:
+    """What an index is at each place of the result."""
+    return sum((places[axis] * factor for axis, factor in index.terms), np.int64(index.offset.evaluate({})))
+
+
+def _read(record: OpRecord, sample: Sample, node: Node, wanted: np.ndarray) -> np.ndarray:
+    """The elements that the form of a lowering says, read one by one."""
+    places = list(np.indices(wanted.shape))
+    x = sample.operands[0]
+    match record.lowering:
+        case Reshape():
+            return x.reshape(wanted.shape)
+        case View(index_map):
+            return x[tuple(np.broadcast_to(_indices(i, places), wanted.shape) for i in index_map(node))]
+        case MaskedView(index_map, steps):
+            where = [np.broadcast_to(_indices(i, places), wanted.shape) for i in index_map(node)]
+            inside = np.ones(wanted.shape, bool)
+            for axis, step in steps(node):
+                inside &= (where[axis] % step == 0) & (where[axis] >= 0) & (where[axis] < x.shape[axis] * step)
+                where[axis] = where[axis] // step
+            result = np.full(wanted.shape, sample.operands[1])
+            result[inside] = x[tuple(index[inside] for index in where)]
+            return result
+        case Pick(index_map):
+            where = []
+            for index in index_map(node):
+                if isinstance(index, Picked):
+                    ids = sample.operands[index.operand].astype(np.int64)
+                    index_of_ids = tuple(np.broadcast_to(_indices(i, places), wanted.shape) for i in index.point)
+                    where.append(ids[index_of_ids] if ids.ndim else np.broadcast_to(ids, wanted.shape))
+                else:
+                    where.append(_indices(index, places))
+            return x[tuple(where)]
+        case _:
+            raise AssertionError(record.lowering)
+
+
+@one_test_an_op([case for form in (Reshape, View, MaskedView, Pick) for case in _lowered(form)])
+def test_index_maps_read_the_reference(record: OpRecord, sample: Sample) -> None:
+    scratch = Scratch()
+    node = scratch.builder.node(record.name, [scratch.feed(x) for x in sample.operands], sample.attributes)
+    (wanted,) = evaluate_sample(record, sample)
+    np.testing.assert_array_equal(_read(record, sample, node, wanted), wanted)
 
 
 def _lowest(dtype: np.dtype) -> object:

@@ -25,21 +25,16 @@ from dfc.kernels.body import (
     is_partial,
 )
 from dfc.lower.fuse.emit.operands import Slots
-from dfc.lower.fuse.inline import inputs_at, picked
+from dfc.lower.fuse.inline import inputs_at
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView
-from dfc.ops import registry
 from dfc.ops.attributes import (
     ConstantAttributes,
-    DimAttributes,
     DrawAttributes,
-    PadAttributes,
-    RandomAttributes,
-    RedrawAttributes,
 )
-from dfc.ops.creation.philox import stream_key
-from dfc.ops.lowering.forms import Elementwise
-from dfc.ops.lowering.index_maps import Point, row_major, scaled, shifted
+from dfc.ops.lowering.forms import Elementwise, Generator, MaskedView, Pick, Picked, RandomNumbers, Reshape, View
+from dfc.ops.lowering.index_maps import Point, composed, row_major, scaled
+from dfc.ops.lowering.views import lowering_of
 
 Key = tuple[Value, Point]
 Resolve = Callable[["Expressions", Value, Point], int | None]
@@ -101,28 +96,27 @@ class Expressions:
             return known
         node = value.node
         assert node is not None
-        match node.op:
-            case "transpose" | "slice" | "reverse" | "reshape" | "broadcast" | "windows":
-                return self._known[self._below((value, point))[0]]
-            case "constant":
-                return self._constant(node)
-            case "dim":
-                assert isinstance(node.attributes, DimAttributes)
-                return self.body.size(node.attributes.size)
-            case "iota":
-                return self.body.cast(self.index(point[0]), node.result.tensor.machine)
-            case "pad":
-                return self._pad(node, point)
-            case "gather" | "pick":
-                return self._gather(node, point)
-            case "random" | "draw" | "redraw":
-                return self._random(node, point)
+        lowering = lowering_of(node)
+        below = [self._known[each] for each in self._below((value, point))]
+        match lowering:
+            case Elementwise():
+                return self._apply(node, lowering, below)
+            case View() | Reshape():
+                return below[0]
+            case MaskedView():
+                return self._masked(node, lowering, point)
+            case Pick():
+                return self._pick(node, lowering, point)
+            case Generator():
+                return lowering.emit(self.body, [self.index(index) for index in point], node)
+            case RandomNumbers():
+                return self._random(node, lowering, point)
+            case _ if isinstance(node.attributes, DrawAttributes):
+                return self._numbers(node, self._draws[node], node.attributes.distribution, point)
             case _:
-                return self._apply(node, [self._known[below] for below in self._below((value, point))])
+                return self._constant(node)
 
-    def _apply(self, node: Node, arguments: list[int]) -> int:
-        lowering = registry.record(node.op).lowering
-        assert isinstance(lowering, Elementwise), node
+    def _apply(self, node: Node, lowering: Elementwise, arguments: list[int]) -> int:
         before = len(self.body.instructions)
         result = lowering.emit(self.body, arguments, node)
         self._add_faults(node, before)
@@ -159,53 +153,43 @@ class Expressions:
     def load(self, view: BufferView, index: tuple[Index, ...], mask: Mask | None = None) -> int:
         return self.body.append(Load(self.slots.read(view), index, mask), (), view.dtype)
 
-    def _pad(self, node: Node, point: Point) -> int:
-        attributes = node.attributes
-        assert isinstance(attributes, PadAttributes)
-        fill = self._known[node.operands[1], ()]
-        index = tuple(shifted(i, -low) for i, low in zip(point, attributes.low, strict=True))
-        padded = [
-            (axis, interior + 1)
-            for axis, (low, high, interior) in enumerate(
-                zip(attributes.low, attributes.high, attributes.interior, strict=True)
-            )
-            if low != ZERO or high != ZERO or interior
-        ]
+    def _masked(self, node: Node, lowering: MaskedView, point: Point) -> int:
         view = self.scope.view_of(node.operands[0])
         assert view is not None, node
-        return self.load(view, index, Mask(tuple(padded), fill) if padded else None)
+        steps = tuple(lowering.steps(node))
+        mask = Mask(steps, self._known[node.operands[1], ()]) if steps else None
+        return self.load(view, composed(lowering.index_map(node), point), mask)
 
-    def _gather(self, node: Node, point: Point) -> int:
+    def _pick(self, node: Node, lowering: Pick, point: Point) -> int:
         view = self.scope.view_of(node.operands[0])
         assert view is not None, node
-        rest = iter(point)
-        index: list[Index] = []
-        rows = {axis: (ids, at) for axis, ids, at in picked(node, point)}
-        for axis in range(len(view.shape)):
-            if axis not in rows:
-                index.append(next(rest))
-                continue
-            ids, at = rows[axis]
-            for _ in at:
-                next(rest)
-            site = self.scope.fault(node, "index", OUT_OF_RANGE, node.span, axis)
-            index.append(Computed(self._known[ids, at], site))
-        return self.load(view, tuple(index))
+        where: list[Index] = []
+        for axis, index in enumerate(lowering.index_map(node)):
+            if isinstance(index, Picked):
+                site = self.scope.fault(node, "index", OUT_OF_RANGE, node.span, axis)
+                number = self._known[node.operands[index.operand], composed(index.point, point)]
+                where.append(Computed(number, site))
+            else:
+                where += composed((index,), point)
+        return self.load(view, tuple(where))
 
-    def _random(self, node: Node, point: Point) -> int:
-        attributes = node.attributes
+    def _random(self, node: Node, lowering: RandomNumbers, point: Point) -> int:
+        if lowering.key is None:
+            return self._numbers(node, node.operands[0], lowering.distribution(node), point)
+        # In memory, not in the kernel: else every weight's first value would be a kernel of its own.
+        state = self.scope.words(lowering.key(node), f"{node.name}/key")
+        return self._philox(node, state, lowering.distribution(node), point)
+
+    def _numbers(self, node: Node, state: Value, distribution: str, point: Point) -> int:
+        view = self.scope.view_of(state)
+        assert view is not None, node
+        return self._philox(node, view, distribution, point)
+
+    def _philox(self, node: Node, state: BufferView, distribution: str, point: Point) -> int:
         kind = node.result.tensor
-        if isinstance(attributes, RandomAttributes):
-            # In memory, not in the kernel: else every weight's first value would be a kernel of its own.
-            state = self.scope.words((*stream_key(attributes.seed, attributes.stream), 0), f"{node.name}/key")
-        else:
-            assert isinstance(attributes, DrawAttributes | RedrawAttributes)
-            drawn = self.scope.view_of(self._draws[node] if node.op == "draw" else node.operands[0])
-            assert drawn is not None
-            state = drawn
         key = [self.load(state, (Affine((), dim(word)),)) for word in range(3)]
         element = self.index(Affine()) if not point else self._element(kind.shape, point)
-        return self.body.append(Philox(attributes.distribution), (element, *key), kind.machine)
+        return self.body.append(Philox(distribution), (element, *key), kind.machine)
 
     def _element(self, shape: tuple[Dim, ...], point: Point) -> int:
         """The row-major number of an element."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dfc.ir.dims import ONE, ZERO, Dim, product
 from dfc.kernels.body import Affine
 from dfc.lower.fuse.groups.groups import Fit, OpenGroup
-from dfc.lower.fuse.inline import is_memory_first
+from dfc.lower.fuse.inline import is_memory_first, is_random
 from dfc.lower.fuse.items.items import (
     Analysed,
     CopyItem,
@@ -21,10 +21,8 @@ from dfc.lower.fuse.items.items import (
     extents_of,
     result_point,
 )
-from dfc.ops.attributes import DrawAttributes, RandomAttributes
 from dfc.ops.lowering.index_maps import Point, plain_axis
 
-RANDOM = (RandomAttributes, DrawAttributes)
 ROW_LIMIT = 16384  # elements of a kernel with so few outer points that one thread may do it all
 PARALLEL = 16  # outer points that are enough for a kernel with several stages
 EPILOGUE_LIMIT = 64  # nodes after a product
@@ -214,7 +212,7 @@ def _fit_epilogue(each: Analysed, group: OpenGroup, known: dict[int, int]) -> Fi
     result = {axis for axis, extent in enumerate(group.extents[:-1]) if extent != ONE}
     if len(known) != len(extents) or set(known.values()) != result:
         return None
-    if any(is_memory_first(n) or isinstance(n.attributes, RANDOM) for n in each.nodes) or each.faults:
+    if any(is_memory_first(n) or is_random(n) for n in each.nodes) or each.faults:
         return None
     for point in each.points:
         if point is None or any(index.terms and plain_axis(index) is None for index in point):

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from dfc.ir.graph import Node, Value
 from dfc.kernels.program import BufferRole
-from dfc.lower.fuse.inline import PICK, inputs_at, is_generator, is_view, weight
+from dfc.lower.fuse.inline import inputs_at, is_generator, is_view, weight
 from dfc.lower.fuse.items.collect import Collected
 from dfc.lower.fuse.items.factors import Factor, factors
 from dfc.lower.fuse.items.items import (
@@ -31,7 +31,9 @@ from dfc.lower.fuse.items.items import (
 from dfc.lower.fuse.scope import Scope, base_of
 from dfc.lower.storage import Storage
 from dfc.ops.effects.effects import may_have_no_value
+from dfc.ops.lowering.forms import Pick
 from dfc.ops.lowering.index_maps import Point
+from dfc.ops.lowering.views import lowering_of
 
 
 def analyse(scope: Scope, collected: Collected) -> list[Analysed]:
@@ -127,7 +129,7 @@ def _below(node: Node, point: Point | None) -> list[Leaf]:
 
 
 def _may_fail(node: Node) -> bool:
-    return node.op in ("gather", PICK) or may_have_no_value(node)
+    return isinstance(lowering_of(node), Pick) or may_have_no_value(node)
 
 
 def _store_may_fail(item: Item) -> bool:

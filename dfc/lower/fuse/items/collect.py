@@ -21,7 +21,7 @@ from dfc.ir.regions import captured, carried, view
 from dfc.ir.types import tensor
 from dfc.kernels.body import Affine
 from dfc.kernels.program import BufferRole
-from dfc.lower.fuse.inline import is_alias, is_generator, is_inline, is_reshape
+from dfc.lower.fuse.inline import is_generator, is_inline
 from dfc.lower.fuse.items.cost import Decision
 from dfc.lower.fuse.items.items import (
     ComputeItem,
@@ -60,6 +60,7 @@ from dfc.ops.effects.effects import is_host_call
 from dfc.ops.lowering.forms import Reduce, Scan
 from dfc.ops.lowering.index_maps import ORIGIN, along, broadcast_point, shifted
 from dfc.ops.lowering.routines import routine_of
+from dfc.ops.lowering.views import is_alias
 
 User = Node | Item
 
@@ -124,7 +125,7 @@ class _Collector:
             self.scope.views[node.result] = self.scope.constant(node)
         elif node in self.result.part_reads:
             self._read_parts(position, node)
-        elif is_alias_node(node) or is_inline(node):
+        elif is_alias(node) or is_inline(node):
             self._inline(position, node)
         else:
             self._visit_item(position, node)
@@ -366,7 +367,3 @@ def one_more() -> Value:
 def counter(state: Storage) -> Target:
     """The count of draws in the state of an rng."""
     return Target(whole_view(state), (Affine((), dim(2)),), "+=")
-
-
-def is_alias_node(node: Node) -> bool:
-    return is_reshape(node) and is_alias(node)

@@ -15,13 +15,16 @@ from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim
+from dfc.ir.facts import NO_FACTS
 from dfc.ir.graph import Node, Value
 from dfc.kernels.body import Affine
 from dfc.kernels.form import MatrixOperand, Split
-from dfc.lower.fuse.inline import inputs_at, is_alias, is_view
+from dfc.lower.fuse.inline import is_view
 from dfc.lower.fuse.items.items import ContractItem, Item
-from dfc.ops.attributes import ConstantAttributes, PadAttributes, PermutationAttributes
-from dfc.ops.lowering.index_maps import ORIGIN, Point, along, plain_axis, shifted
+from dfc.ops.attributes import ConstantAttributes
+from dfc.ops.lowering.forms import MaskedView
+from dfc.ops.lowering.index_maps import ORIGIN, Point, along, composed, plain_axis
+from dfc.ops.lowering.views import Movement, index_map_of, is_alias, lowering_of, movement_of, whole_axis
 
 FACTORS_AFTER_BATCH = 3
 """Axes of a product behind its batch: rows, columns, depth."""
@@ -73,45 +76,57 @@ def _factor(factor: Factor, rank: int, has_memory: Callable[[Value], bool], pass
 
 def _below(factor: Factor, node: Node, rank: int) -> Factor | None:
     """The factor as the operand of a node is read; None if a map cannot say it."""
-    if node.op == "pad":
-        return _below_pad(factor, node)
-    if is_view(node):
-        inside = _below_view(factor, node)
-        if inside is None:
-            return None
-        ((value, point),) = inputs_at(node, factor.point)
-        assert point is not None
-        return replace(factor, value=value, point=point, inside=inside)
+    lowering = lowering_of(node)
+    if isinstance(lowering, MaskedView):
+        return _below_masked(factor, node, lowering)
+    index_map = index_map_of(node)
+    if index_map is not None:
+        inside = _inside_below(factor, node, index_map, {})
+        return None if inside is None else _read_at(factor, node, index_map, inside)
     return _below_merge(factor, node, rank) if is_alias(node) and not factor.inside else None
 
 
-def _below_view(factor: Factor, node: Node) -> tuple[tuple[int, int], ...] | None:
-    """`inside` for the operand of a view; None if what is outside of the view need not be outside of that."""
-    if not factor.inside:
-        return ()
-    attributes = node.attributes
-    if isinstance(attributes, PermutationAttributes):
-        return tuple(sorted((attributes.permutation[axis], step) for axis, step in factor.inside))
-    return factor.inside if node.op == "reverse" and all(step == 1 for _, step in factor.inside) else None
+def _read_at(factor: Factor, node: Node, index_map: Point, inside: Mapping[int, int]) -> Factor:
+    point = composed(index_map, factor.point)
+    return replace(factor, value=node.operands[0], point=point, inside=tuple(sorted(inside.items())))
 
 
-def _below_pad(factor: Factor, node: Node) -> Factor | None:
+def _below_masked(factor: Factor, node: Node, lowering: MaskedView) -> Factor | None:
     """Zeros around what is padded already are more of the same; those between elements have to come last."""
-    attributes = node.attributes
-    assert isinstance(attributes, PadAttributes)
     if not _is_zero(node.operands[1]):
         return None
-    inside = dict(factor.inside)
-    for axis, (low, high, interior) in enumerate(
-        zip(attributes.low, attributes.high, attributes.interior, strict=True)
-    ):
-        if low == ZERO and high == ZERO and not interior:
-            continue
-        if inside.get(axis, 1) > 1:
+    index_map, steps = lowering.index_map(node), dict(lowering.steps(node))
+    inside = _inside_below(factor, node, index_map, steps)
+    return None if inside is None else _read_at(factor, node, index_map, {**inside, **steps})
+
+
+def _inside_below(factor: Factor, node: Node, index_map: Point, steps: Mapping[int, int]) -> dict[int, int] | None:
+    """`inside` for the operand of a node; None if what is outside of the result need not be outside of that: then the
+    operand must end where the result does, or lie within it along an axis that the map may leave (`steps`)."""
+    result, operand = node.result.tensor.shape, node.operands[0].tensor.shape
+    below: dict[int, int] = {}
+    for position, step in factor.inside:
+        axes = [axis for axis, index in enumerate(index_map) if any(term == position for term, _ in index.terms)]
+        if len(axes) != 1:
             return None
-        inside[axis] = interior + 1
-    point = tuple(shifted(index, -low) for index, low in zip(factor.point, attributes.low, strict=True))
-    return replace(factor, value=node.operands[0], point=point, inside=tuple(sorted(inside.items())))
+        (axis,) = axes
+        index = index_map[axis]
+        forwards = whole_axis(index, operand[axis], result)
+        if axis in steps:
+            if step > 1 or not _lies_within(index, operand[axis], result[position], steps[axis]):
+                return None
+        elif forwards is None or (not forwards and step > 1):
+            return None
+        below[axis] = step
+    return below
+
+
+def _lies_within(index: Affine, size: Dim, result: Dim, step: int) -> bool:
+    """Whether all elements of an axis of this size are in the result, which is read along it."""
+    if len(index.terms) != 1 or index.terms[0][1] != 1:
+        return False
+    last = (size - 1) * step
+    return all(NO_FACTS.holds(ZERO, "<=", each) is True for each in (-index.offset, result - 1 + index.offset - last))
 
 
 def _is_zero(value: Value) -> bool:
@@ -173,7 +188,8 @@ def nodes_to_pass(
         if not isinstance(item, ContractItem):
             continue
         through = factors(item, has_memory, None)
-        if not any(node.op == "windows" for factor in through for node in factor.through):
+        nodes = (node for factor in through for node in factor.through)
+        if not any(movement_of(node) is Movement.OVERLAPPING for node in nodes):
             through = factors(item, has_memory, set())
         seen.update(node for factor in through for node in factor.through)
         ends.update(factor.value for factor in through)

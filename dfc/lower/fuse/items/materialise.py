@@ -26,7 +26,7 @@ from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
 from dfc.lower.fuse.inline import inputs_at, is_generator, is_table, is_view, needs_memory
 from dfc.lower.fuse.items.analyse import starts
-from dfc.lower.fuse.items.collect import Collected, User, is_alias_node
+from dfc.lower.fuse.items.collect import Collected, User
 from dfc.lower.fuse.items.cones import NEVER, Cone, cones_of
 from dfc.lower.fuse.items.cost import HIDDEN, INDICES, assumed, decision, evaluations
 from dfc.lower.fuse.items.factors import factors, nodes_to_pass
@@ -45,6 +45,7 @@ from dfc.lower.fuse.items.steps import step_operands
 from dfc.lower.fuse.scope import Scope, base_of
 from dfc.lower.storage import Storage
 from dfc.ops.lowering.index_maps import Point
+from dfc.ops.lowering.views import Movement, is_alias, movement_of
 
 LIMIT = 200  # nodes in one item
 SMALL = 4  # a part of a variable is at most one of so many
@@ -70,7 +71,7 @@ class _Absorber:
         self.cones = cones_of(inline, self.forced, self.collected.users, self._deadline)
         self._read_by_items()
         for position, node in reversed(self.collected.inline):
-            if not is_alias_node(node):
+            if not is_alias(node):
                 self._decide(position, node)
         self._drop_unused()
         self.collected.items.sort(key=lambda item: item.order)
@@ -198,7 +199,8 @@ class _Absorber:
 
     def _is_late_piece(self, node: Node, items: tuple[Item, ...]) -> bool:
         """Whether a small part of a variable is used after the variable was overwritten: better the part is kept."""
-        if node.op != "slice" or all(position_of(item.order) <= self.cones[node.result].deadline for item in items):
+        deadline = self.cones[node.result].deadline
+        if movement_of(node) is not Movement.SUBSET or all(position_of(item.order) <= deadline for item in items):
             return False
         part, whole = (product(v.tensor.shape).constant for v in (node.result, node.operands[0]))
         return part is None or whole is None or part * SMALL <= whole

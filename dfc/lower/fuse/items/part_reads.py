@@ -15,18 +15,17 @@ from dataclasses import field
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.walk import free_values
-from dfc.lower.fuse.inline import PICK
 from dfc.lower.fuse.items.items import StepItem, StoreItem, domain
 from dfc.lower.fuse.items.targets import whole, with_axes
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import Storage, fresh, whole_view
 from dfc.ops.attributes import ResourceAttributes
-from dfc.ops.rules.lookup import rules_of
-from dfc.ops.rules.movements import Movement
+from dfc.ops.lowering.forms import Pick
+from dfc.ops.lowering.views import Movement, lowering_of, movement_of
 
 
 def _takes_a_part(node: Node) -> bool:
-    return node.op == PICK or rules_of(node).picks_rows or rules_of(node).movement is Movement.SUBSET
+    return isinstance(lowering_of(node), Pick) or movement_of(node) is Movement.SUBSET
 
 
 @dataclass(slots=True)

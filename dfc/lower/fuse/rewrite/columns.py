@@ -10,14 +10,16 @@ Assumes a block whose nodes are used. Guarantees that a product stays whole if a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dfc.ir import walk
-from dfc.ir.dims import ONE, ZERO
+from dfc.ir.dims import ONE, ZERO, Dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ops.attributes import SliceAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.lowering.index_maps import as_slice
+from dfc.ops.lowering.views import index_map_of
 
 
 def narrow_products(block: Block) -> Block:
@@ -27,31 +29,39 @@ def narrow_products(block: Block) -> Block:
         return block
     counts = walk.use_counts(block)
     single = {value for value in products if counts.get(value) == 1}
-    slices = {n for n in walk.nodes(block) if n.op == "slice" and n.operands[0] in single and _is_of_columns(n)}
+    slices: dict[Node, Dim] = {}
+    for node in walk.nodes(block):
+        first = _first_column(node) if node.operands and node.operands[0] in single else None
+        if first is not None:
+            slices[node] = first
     return rebuild(block, _Columns(slices)) if slices else block
 
 
-def _is_of_columns(node: Node) -> bool:
-    """Whether a slice takes some columns, more than one, of all rows, in their order."""
-    attributes, shape = node.attributes, node.operands[0].tensor.shape
-    assert isinstance(attributes, SliceAttributes)
-    whole = all(size == extent for size, extent in zip(attributes.sizes[:-1], shape[:-1], strict=True))
-    start, size = attributes.starts[-1], attributes.sizes[-1]
-    in_order = all(step == 1 for step in attributes.steps)
-    return len(shape) == 2 and whole and in_order and size != shape[-1] and size != ONE and start.constant is not None
+def _first_column(node: Node) -> Dim | None:
+    """The first of the columns, more than one, that a view takes of all rows, in their order; None if it does not."""
+    index_map = index_map_of(node)
+    if index_map is None:
+        return None
+    shape, taken = node.operands[0].tensor.shape, node.result.tensor.shape
+    where = as_slice(index_map, len(taken))
+    if where is None or len(shape) != 2 or taken[1] in (shape[1], ONE):
+        return None
+    (row, start), steps = where
+    in_order = row == ZERO and taken[0] == shape[0] and steps == (1, 1)
+    return start if in_order and start.constant is not None else None
 
 
 class _Columns(Pass):
-    def __init__(self, slices: set[Node]) -> None:
+    def __init__(self, slices: Mapping[Node, Dim]) -> None:
         self._slices = slices
 
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
-        if site.node not in self._slices:
+        start = self._slices.get(site.node)
+        product = site.operands[0].node if start is not None else None
+        if product is None or start is None:
             return None
-        product, attributes = site.operands[0].node, site.node.attributes
-        assert product is not None and isinstance(attributes, SliceAttributes)
         left, right = product.operands
-        rows = right.tensor.shape[0]
-        columns = SliceAttributes((ZERO, attributes.starts[-1]), (rows, attributes.sizes[-1]), (1, 1))
+        rows, count = right.tensor.shape[0], site.node.result.tensor.shape[1]
+        columns = SliceAttributes((ZERO, start), (rows, count), (1, 1))
         builder = Builder.appending(site.output, name=site.node.name, span=site.node.span)
         return [builder.apply("matmul", left, builder.apply("slice", right, attributes=columns))]

@@ -20,8 +20,9 @@ from itertools import dropwhile
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
-from dfc.lower.fuse.inline import is_alias, is_elementwise, is_product, is_reshape
+from dfc.lower.fuse.inline import is_elementwise, is_product
 from dfc.ops.attributes import ReduceAttributes, ShapeAttributes
+from dfc.ops.lowering.views import Movement, is_alias, is_reshape, movement_of
 from dfc.transforms.scalar.dce import dce_block
 
 Shape = tuple[Dim, ...]
@@ -101,14 +102,14 @@ class _Flatten(Pass):
     def _source(self, value: Value, shape: Shape) -> Value | None:
         """What a reshape to the shape was made from, if that follows a product."""
         node = value.node
-        if node is None or not is_reshape(node) or value.tensor.shape != shape or not is_alias(node):
+        if node is None or value.tensor.shape != shape or not is_alias(node):
             return None
         return node.operands[0] if self._follows(node.operands[0]) else None
 
     def _operand(self, site: RewriteSite, value: Value, shape: Shape, flat_shape: Shape) -> Value | None:
         """The operand as the flat node reads it, None if it would have to be computed first."""
         node = value.node
-        if node is not None and node.op == "broadcast":
+        if node is not None and movement_of(node) is Movement.REPEATED:
             value = node.operands[0]
         own = value.tensor.shape
         inner = tuple(dropwhile(lambda extent: extent == ONE, own))

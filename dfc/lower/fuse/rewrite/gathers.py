@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dfc.ir.dims import ZERO
+from dfc.ir.attributes import Attributes
+from dfc.ir.dims import ZERO, Dim
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ir.walk import blocks
-from dfc.lower.fuse.inline import is_elementwise, is_reshape, weight
+from dfc.lower.fuse.inline import is_elementwise, weight
 from dfc.ops.attributes import AxisAttributes, PermutationAttributes, ShapeAttributes, SliceAttributes
-from dfc.ops.lowering.index_maps import only_unit_axes_differ
+from dfc.ops.lowering.forms import View
+from dfc.ops.lowering.index_maps import as_permutation, as_slice, only_unit_axes_differ
+from dfc.ops.lowering.views import is_reshape, lowering_of, picked_axis
 from dfc.transforms.scalar.dce import dce_block
 
 
@@ -31,11 +34,11 @@ class _GathersFirst(Pass):
         self._gathered = gathered
 
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
-        attributes = site.node.attributes
-        if site.node.op != "gather" or not isinstance(attributes, AxisAttributes):
+        axis = picked_axis(site.node)
+        if axis is None:
             return None
         x, ids = site.operands
-        x, axis, above = _below(x, attributes.axis, self._gathered)
+        x, axis, above = _below(x, axis, self._gathered)
         if not above:
             return None
         shape = (*x.tensor.shape[:axis], *ids.tensor.shape, *x.tensor.shape[axis + 1 :])
@@ -54,7 +57,7 @@ def _only_gathered(block: Block) -> set[Value]:
     for each in blocks(block):
         others.update(each.outputs)
         for node in each.nodes:
-            first = node.operands[:1] if node.op == "gather" else ()
+            first = node.operands[:1] if picked_axis(node) is not None else ()
             gathered.update(first)
             others.update(node.operands[len(first) :])
     return {v for v in gathered - others if v.node is not None and _is_cheap(v.node)}
@@ -68,28 +71,44 @@ def _below(x: Value, axis: int, gathered: set[Value]) -> tuple[Value, int, list[
     """What lies below the nodes that rows can be picked before, the axis there, and these nodes, lowest last."""
     above: list[Node] = []
     while (node := x.node) is not None:
-        if isinstance(node.attributes, PermutationAttributes):
-            above.append(node)
-            axis = node.attributes.permutation[axis]
-        elif x in gathered or _keeps(node, axis) or _keeps_first(node, axis):
-            above.append(node)
-        else:
+        order = _order(node)
+        if order is not None:
+            axis = order[axis]
+        elif not (x in gathered or _keeps(node, axis) or _keeps_first(node, axis)):
             break
+        above.append(node)
         x = node.operands[0]
     return x, axis, above
 
 
+def _order(node: Node) -> tuple[int, ...] | None:
+    """The order of a transpose."""
+    lowering = lowering_of(node)
+    if not isinstance(lowering, View):
+        return None
+    before, after = node.operands[0].tensor.shape, node.result.tensor.shape
+    order = as_permutation(lowering.index_map(node), len(after))
+    return order if order is not None and after == tuple(before[axis] for axis in order) else None
+
+
+def _slice(node: Node) -> SliceAttributes | None:
+    """What a view takes that goes along the axes of its operand."""
+    lowering = lowering_of(node)
+    where = as_slice(lowering.index_map(node), node.result.tensor.rank) if isinstance(lowering, View) else None
+    return None if where is None else SliceAttributes(where[0], node.result.tensor.shape, where[1])
+
+
 def _keeps(node: Node, axis: int) -> bool:
     """Whether a slice keeps an axis as it is."""
-    where = node.attributes
-    if not isinstance(where, SliceAttributes) or where.starts[axis] != ZERO or where.steps[axis] != 1:
+    where = _slice(node)
+    if where is None or where.starts[axis] != ZERO or where.steps[axis] != 1:
         return False
     return where.sizes[axis] == node.operands[0].tensor.shape[axis]
 
 
 def _keeps_first(node: Node, axis: int) -> bool:
     """Whether a reshape adds or drops axes of one element behind the first axis, which is picked from."""
-    if not isinstance(node.attributes, ShapeAttributes) or not is_reshape(node) or axis:
+    if not is_reshape(node) or axis:
         return False
     before, after = node.operands[0].tensor.shape, node.result.tensor.shape
     same = bool(before) and bool(after) and before[0] == after[0]
@@ -99,28 +118,34 @@ def _keeps_first(node: Node, axis: int) -> bool:
 def _again(site: RewriteSite, x: Value, axis: int, rank: int, above: Sequence[Node]) -> Value:
     """The nodes above once more, over the rows that were picked: `rank` axes stand where one was."""
     for node in reversed(above):
-        attributes = node.attributes
-        match attributes:
-            case PermutationAttributes(permutation):
-                groups = [_group(each, axis, rank) for each in permutation]
-                attributes = PermutationAttributes(tuple(each for group in groups for each in group))
-                shape = tuple(x.tensor.shape[each] for each in attributes.permutation)
-                axis = permutation.index(axis)
-            case SliceAttributes(starts, sizes, steps):
-                own = x.tensor.shape[axis : axis + rank]
-                shape = (*sizes[:axis], *own, *sizes[axis + 1 :])
-                starts = (*starts[:axis], *(ZERO for _ in own), *starts[axis + 1 :])
-                attributes = SliceAttributes(starts, shape, (*steps[:axis], *(1 for _ in own), *steps[axis + 1 :]))
-            case ShapeAttributes(target) if is_reshape(node):
-                shape = (*x.tensor.shape[:rank], *target[1:])
-                attributes = ShapeAttributes(shape)
-            case _:
-                shape = x.tensor.shape
-        kind = node.result.tensor.with_shape(shape)
-        applied = Node(node.op, (x,), (kind,), attributes=attributes, name=site.node.name, span=node.span)
-        site.output.append(applied)
-        x = applied.result
+        shape = x.tensor.shape
+        if (order := _order(node)) is not None:
+            groups = [_group(each, axis, rank) for each in order]
+            permutation = tuple(each for group in groups for each in group)
+            shape = tuple(shape[each] for each in permutation)
+            x = _append_view(site, "transpose", x, shape, PermutationAttributes(permutation), node)
+            axis = order.index(axis)
+        elif (where := _slice(node)) is not None:
+            own = shape[axis : axis + rank]
+            shape = (*where.sizes[:axis], *own, *where.sizes[axis + 1 :])
+            starts = (*where.starts[:axis], *(ZERO for _ in own), *where.starts[axis + 1 :])
+            steps = (*where.steps[:axis], *(1 for _ in own), *where.steps[axis + 1 :])
+            x = _append_view(site, "slice", x, shape, SliceAttributes(starts, shape, steps), node)
+        elif is_reshape(node):
+            shape = (*shape[:rank], *node.result.tensor.shape[1:])
+            x = _append_view(site, "reshape", x, shape, ShapeAttributes(shape), node)
+        else:
+            x = _append_view(site, node.op, x, shape, node.attributes, node)
     return x
+
+
+def _append_view(
+    site: RewriteSite, op: str, x: Value, shape: tuple[Dim, ...], attributes: Attributes, origin: Node
+) -> Value:
+    kind = origin.result.tensor.with_shape(shape)
+    node = Node(op, (x,), (kind,), attributes=attributes, name=site.node.name, span=origin.span)
+    site.output.append(node)
+    return node.result
 
 
 def _group(axis_before: int, axis: int, rank: int) -> range:

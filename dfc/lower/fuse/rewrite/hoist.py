@@ -20,7 +20,7 @@ from dfc.ir.symbols import symbols_of
 from dfc.lower.fuse.inline import is_inline, weight
 from dfc.ops.effects.effects import effect, may_have_no_value
 from dfc.ops.record import Effect
-from dfc.ops.rules.lookup import rules_of
+from dfc.ops.rules.lookup import may_end_the_run
 
 EXPENSIVE = 4  # weight of an element-wise node that is worth memory
 
@@ -89,7 +89,7 @@ def _is_free(node: Node) -> bool:
     """Whether a node may run more or less often, or earlier, than it is written."""
     if effect(node) not in (Effect.PURE, Effect.RANDOM) or node.regions:
         return False
-    return not rules_of(node).may_fail and not may_have_no_value(node)
+    return not may_end_the_run(node) and not may_have_no_value(node)
 
 
 def _is_expensive(node: Node) -> bool:

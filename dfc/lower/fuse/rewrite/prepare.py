@@ -16,18 +16,17 @@ from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Block, Node, Resource, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ir.types import TensorType, Type
-from dfc.lower.fuse.inline import PICK
 from dfc.lower.fuse.rewrite.columns import narrow_products
 from dfc.lower.fuse.rewrite.gathers import gathers_first
 from dfc.ops.attributes import (
     AssignAttributes,
     AxesAttributes,
-    AxisAttributes,
     ReduceAttributes,
     ResourceAttributes,
     ShapeAttributes,
     TypeAttributes,
 )
+from dfc.ops.lowering.views import picked_axes, picked_axis
 from dfc.ops.operators import UPDATES
 from dfc.transforms.scalar.dce import dce_block
 
@@ -79,30 +78,23 @@ def merge_gathers(block: Block) -> Block:
 
 class _MergeGathers(Pass):
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
-        if site.node.op != "gather":
+        axis = picked_axis(site.node)
+        if axis is None:
             return None
         x, ids = site.operands
-        inner = x.node
-        if inner is None or inner.op not in ("gather", PICK):
-            return None
-        merged = _merged(inner, _gather_axes(site.node)[0], ids)
+        inner = picked_axes(x.node) if x.node is not None else None
+        merged = _merged(x.node, inner, axis, ids) if x.node is not None and inner is not None else None
         if merged is None:
             return None
         axes, operands = merged
-        return _append(site, PICK, operands, (site.node.result.type,), AxesAttributes(axes)).results
+        return _append(site, "pick", operands, (site.node.result.type,), AxesAttributes(axes)).results
 
 
-def _gather_axes(node: Node) -> tuple[int, ...]:
-    attributes = node.attributes
-    if isinstance(attributes, AxesAttributes):
-        return attributes.axes
-    assert isinstance(attributes, AxisAttributes)
-    return (attributes.axis,)
-
-
-def _merged(inner: Node, axis: int, ids: Value) -> tuple[tuple[int, ...], list[Value]] | None:
+def _merged(
+    inner: Node, inner_axes: Sequence[int], axis: int, ids: Value
+) -> tuple[tuple[int, ...], list[Value]] | None:
     """Axes and operands of the two gathers in one; None if the outer one picks among the picked."""
-    rows = dict(zip(_gather_axes(inner), inner.operands[1:], strict=True))
+    rows = dict(zip(inner_axes, inner.operands[1:], strict=True))
     position = 0
     for own in range(inner.operands[0].tensor.rank):
         width = rows[own].tensor.rank if own in rows else 1
