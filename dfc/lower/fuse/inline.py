@@ -11,7 +11,17 @@ from dfc.ir.dims import product
 from dfc.ir.graph import Node, Value
 from dfc.ir.measured import mentioned
 from dfc.ops.attributes import ConstantAttributes
-from dfc.ops.lowering.forms import Elementwise, Generator, MaskedView, Pick, Picked, RandomNumbers, Reshape, View
+from dfc.ops.lowering.forms import (
+    Contract,
+    Elementwise,
+    Generator,
+    MaskedView,
+    Pick,
+    Picked,
+    RandomNumbers,
+    Reshape,
+    View,
+)
 from dfc.ops.lowering.index_maps import Point, broadcast_point, composed
 from dfc.ops.lowering.views import Movement, index_map_of, is_alias, lowering_of, movement_of
 from dfc.ops.rules.lookup import rules_of
@@ -57,7 +67,7 @@ def is_view(node: Node) -> bool:
 
 def is_product(value: Value) -> bool:
     """Whether a value is what the kernel of a product computes."""
-    return value.node is not None and value.node.op == "matmul"
+    return value.node is not None and isinstance(lowering_of(value.node), Contract)
 
 
 def is_random(node: Node) -> bool:

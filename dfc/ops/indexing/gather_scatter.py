@@ -24,7 +24,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_axis, require_class
 from dfc.ops.indexing.rules import GATHER, SCATTER_ADD
 from dfc.ops.layout.shape import axis_of
-from dfc.ops.lowering.forms import Pick, Structural, gather_map
+from dfc.ops.lowering.forms import Pick, ScatterAdd, gather_map
 from dfc.ops.numeric import Numeric, accumulator, concrete, narrow, widen
 from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
@@ -275,7 +275,7 @@ register(
         ),
         infer=_infer_scatter,
         evaluate=_evaluate_scatter,
-        lowering=Structural(),
+        lowering=ScatterAdd(lambda node: _scatter(node.attributes).axis),
         attributes=ScatterAttributes,
         constraints=(
             "`ids` are whole numbers.",

@@ -25,7 +25,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axes, require_axis, require_class, require_same_dtype, require_size
 from dfc.ops.gradients import reverse, unbroadcast
 from dfc.ops.layout.rules import BROADCAST, CONCAT, RESHAPE, REVERSE, TRANSPOSE
-from dfc.ops.lowering.forms import Reshape, Structural, View
+from dfc.ops.lowering.forms import Concat, Reshape, View
 from dfc.ops.lowering.index_maps import Point, along, broadcast_map, mirrored
 from dfc.ops.numeric import concrete
 from dfc.ops.record import Arguments, ConstArgument, OpError, OpRecord, Parameter, Sample
@@ -383,7 +383,7 @@ register(
         parameters=(Parameter("parts", "tensors"), Parameter("axis", "const", "int", "0")),
         infer=_infer_concat,
         evaluate=lambda operands, a, _s: (np.concatenate(operands, axis_of(a)),),
-        lowering=Structural(),
+        lowering=Concat(lambda node: axis_of(node.attributes)),
         attributes=AxisAttributes,
         constraints=(
             "at least one part.",

@@ -16,7 +16,7 @@ from dfc.ops.broadcasting import same_dim, same_shape
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_same_dtype
 from dfc.ops.linalg.rules import MATMUL
-from dfc.ops.lowering.forms import Structural
+from dfc.ops.lowering.forms import Contract, ContractAxes
 from dfc.ops.numeric import narrow, widen
 from dfc.ops.record import EXPRESSION, OPERATOR, Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.registry import register
@@ -92,6 +92,16 @@ def build_matmul(builder: Builder, operands: Sequence[Value], _arguments: Argume
     if mixed:
         a = builder.broadcast(a, (*t.shape[:-2], *s.shape))
     return builder.apply("matmul", a, b)
+
+
+def _axes(node: Node) -> ContractAxes:
+    a, b = (value.tensor.rank for value in node.operands)
+    summed = node.result.tensor.rank
+    batch = tuple(range(max(a, b, 2) - 2))
+    rows, columns = range(len(batch), len(batch) + (a > 1)), range(summed - (b > 1), summed)
+    left = (*batch, *rows, summed) if a > 1 else (summed,)
+    right = (*batch, summed, *columns) if b > 1 else (summed,)
+    return ContractAxes(left, right)
 
 
 def _evaluate(operands: Sequence[Array], _attributes: Attributes, _sizes: Sizes) -> Sequence[Array]:
@@ -172,7 +182,7 @@ register(
         parameters=(Parameter("a"), Parameter("b")),
         infer=_infer,
         evaluate=_evaluate,
-        lowering=Structural(),
+        lowering=Contract(_axes),
         constraints=(
             "the element types are equal and a number type.",
             "neither operand is a single number.",

@@ -42,6 +42,14 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
+class ArgReduce:
+    """Lowering: where along the axis of the attributes (`ArgAttributes`) the largest (argmax) or smallest (argmin)
+    element is, the first of equals."""
+
+    combine: str
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
     """Lowering: scan by `combine` (add mul maximum minimum) along the axis of the attributes, keeping every step: each
     element with the result before it, the first one with `neutral` of the element type."""
@@ -147,14 +155,49 @@ class RandomNumbers:
 
 
 @dataclass(frozen=True, slots=True)
+class ContractAxes:
+    """Which axis of a contraction each axis of its operands is: those of the result by their numbers, and behind them
+    the one that is summed over, which both operands have. Every axis of the result is one of an operand's, or of
+    both."""
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """Lowering: sums of products of elements of two operands, which have the element type of the result. `axes(node)`
+    says which: the last two axes of the result, one from each operand, make a product of matrices, the others its
+    batch; what has none of that form is computed element by element."""
+
+    axes: Callable[[Node], ContractAxes]
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    """Lowering: the operands one after the other along an axis."""
+
+    axis: Callable[[Node], int]
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterAdd:
+    """Lowering: zeros, plus the rows of the second operand, in their order, where the first says along an axis: its
+    axes stand where the axis was. The run ends for a number outside; negative ones count from the end."""
+
+    axis: Callable[[Node], int]
+
+
+@dataclass(frozen=True, slots=True)
 class Structural:
-    """Lowering known to the fusion pass by name: ops whose meaning is the graph's own (regions, state, checks,
-    literals), and matmul, concat, scatter_add, argmax, argmin."""
+    """Lowering of what is the graph's own: regions, state, checks, literals. The stages of lowering know these by
+    name (`dfc.ir.structural`)."""
 
 
 Lowering = (
     Elementwise
     | Reduce
+    | ArgReduce
     | Scan
     | Decompose
     | HostCall
@@ -164,5 +207,8 @@ Lowering = (
     | Pick
     | Generator
     | RandomNumbers
+    | Contract
+    | Concat
+    | ScatterAdd
     | Structural
 )

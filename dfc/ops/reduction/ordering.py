@@ -18,7 +18,7 @@ from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_axis, require_class
 from dfc.ops.gradients import add, mul, reverse, select, sub, widened, with_axes
 from dfc.ops.layout.shape import axis_of
-from dfc.ops.lowering.forms import Decompose, Scan, Structural
+from dfc.ops.lowering.forms import ArgReduce, Decompose, Scan
 from dfc.ops.numeric import Numeric, accumulator, narrow, widen
 from dfc.ops.record import Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
 from dfc.ops.reduction.reductions import PARAMETERS, bind_reduction, infer_reduction, reduction, reduction_samples
@@ -115,7 +115,7 @@ def _register_arg(name: str, words: str, pick: Callable[[Array, int], Array]) ->
             ),
             infer=_infer_arg,
             evaluate=evaluate,
-            lowering=Structural(),
+            lowering=ArgReduce(name),
             attributes=ArgAttributes,
             constraints=(
                 "the element type of `x` is a number type.",

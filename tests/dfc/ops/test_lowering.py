@@ -6,7 +6,7 @@ import pytest
 from dfc.ir.graph import Node
 from dfc.kernels.body import Affine, Apply, BodyBuilder
 from dfc.ops import registry
-from dfc.ops.lowering.forms import Decompose, Elementwise, MaskedView, Pick, Picked, Reduce, Reshape, View
+from dfc.ops.lowering.forms import Contract, Decompose, Elementwise, MaskedView, Pick, Picked, Reduce, Reshape, View
 from dfc.ops.record import OpRecord, Sample
 from dfc_runtime.errors import RunError
 from tests.support.one_test_an_op import one_test_an_op
@@ -132,6 +132,16 @@ def test_index_maps_read_the_reference(record: OpRecord, sample: Sample) -> None
     node = scratch.builder.node(record.name, [scratch.feed(x) for x in sample.operands], sample.attributes)
     (wanted,) = evaluate_sample(record, sample)
     np.testing.assert_array_equal(_read(record, sample, node, wanted), wanted)
+
+
+@one_test_an_op(_lowered(Contract))
+def test_the_axes_of_contractions_are_those_of_the_reference(record: OpRecord, sample: Sample) -> None:
+    scratch = Scratch()
+    node = scratch.builder.node(record.name, [scratch.feed(x) for x in sample.operands], sample.attributes)
+    assert isinstance(record.lowering, Contract)
+    axes, (x, y) = record.lowering.axes(node), sample.operands
+    result = list(range(node.result.tensor.rank))
+    _close(np.asarray(np.einsum(x, axes.left, y, axes.right, result)), evaluate_sample(record, sample)[0])
 
 
 def _lowest(dtype: np.dtype) -> object:

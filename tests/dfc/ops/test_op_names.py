@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 MAKING = frozenset(
     {"apply", "node", "add", "infer", "Node", "make", "record", "deferred", "OperationSpans", "call_prelude"}
 )
-MAKING = MAKING | {"_append", "_append_view", "_talk", "_through"}
+MAKING = MAKING | {"_append", "append_node", "_append_view", "_talk", "_through"}
 """Functions that make a node, look up the record of what they will make, or say where in the text it comes from."""
 OF_INSTRUCTIONS = ("dfc/ops/", "dfc/kernels/", "dfc/lower/legalise/", "dfc/lower/threads/", "dfc/lower/fuse/rows/")
 LIST = Path(__file__).with_name("op_names_elsewhere.txt")

@@ -22,7 +22,7 @@ from dfc.lower.fuse.items.items import ScanItem, ScatterItem, StoreItem
 from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import BufferView
 from dfc.ops import registry
-from dfc.ops.attributes import AxisAttributes, ScatterAttributes
+from dfc.ops.attributes import AxisAttributes
 from dfc.ops.lowering.forms import Scan
 from dfc.ops.lowering.index_maps import Point, along, renamed, shifted
 
@@ -65,18 +65,16 @@ def _scan(scope: Scope, collected: Collected, item: ScanItem) -> BoundKernel:
 
 def _scatter(scope: Scope, collected: Collected, item: ScatterItem) -> list[BoundKernel]:
     node = item.node
-    attributes = node.attributes
-    assert isinstance(attributes, ScatterAttributes)
     view = scope.views[item.result]
-    rank = item.ids.tensor.rank
-    order, names = _order(item.extents, range(attributes.axis, attributes.axis + rank))
+    axis, rank = item.axis, item.ids.tensor.rank
+    order, names = _order(item.extents, range(axis, axis + rank))
     slots = Slots()
     expressions = Expressions(scope, slots, collected.draws, _load)
     rows = renamed(item.point, names)
     row = expressions.emit(item.ids, renamed(item.ids_point, names))
     element = expressions.emit(item.rows, rows)
     site = scope.fault(node, "index", OUT_OF_RANGE, node.span)
-    index = (*rows[: attributes.axis], Computed(row, site), *rows[attributes.axis + rank :])
+    index = (*rows[:axis], Computed(row, site), *rows[axis + rank :])
     adding = Store(slots.write(view), index, element, "add")
     return [_zeros(view), _bound(slots, order, expressions, [adding], rank)]
 

@@ -7,13 +7,13 @@ from dfc.kernels.body import BodyBuilder, Reduced
 from dfc.kernels.form import Reduction
 from dfc.ops import registry
 from dfc.ops.attributes import ArgAttributes
-from dfc.ops.lowering.forms import Reduce
+from dfc.ops.lowering.forms import ArgReduce, Reduce
 
 
 def reduction(body: BodyBuilder, node: Node, element: int) -> Reduction:
     """The reduction over one element of the operand."""
     if isinstance(node.attributes, ArgAttributes):
-        return Reduction(node.op, element, node.attributes.dtype)
+        return Reduction(_position(node).combine, element, node.attributes.dtype)
     lowering = _lowering(node)
     if lowering.before is not None:
         element = lowering.before(body, element, node)
@@ -33,6 +33,12 @@ def reduced(body: BodyBuilder, node: Node, stage: int, number: int) -> int:
     if lowering.after is not None:
         total = lowering.after(body, total, node)
     return body.cast(total, kind)
+
+
+def _position(node: Node) -> ArgReduce:
+    lowering = registry.record(node.op).lowering
+    assert isinstance(lowering, ArgReduce), node
+    return lowering
 
 
 def _lowering(node: Node) -> Reduce:

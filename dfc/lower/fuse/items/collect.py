@@ -45,7 +45,6 @@ from dfc.lower.fuse.items.steps import is_tensor, state_effects, step_operands
 from dfc.lower.fuse.items.targets import everything, region_shape, selected, whole, with_axes
 from dfc.lower.fuse.scope import Scope, base_of
 from dfc.lower.storage import BufferView, Storage, fresh, whole_view
-from dfc.ops import registry
 from dfc.ops.attributes import (
     ArgAttributes,
     AssignAttributes,
@@ -54,13 +53,12 @@ from dfc.ops.attributes import (
     DrawAttributes,
     ReduceAttributes,
     ResourceAttributes,
-    ScatterAttributes,
 )
 from dfc.ops.effects.effects import is_host_call
-from dfc.ops.lowering.forms import Reduce, Scan
+from dfc.ops.lowering.forms import ArgReduce, Concat, Contract, Reduce, Scan, ScatterAdd, Structural
 from dfc.ops.lowering.index_maps import ORIGIN, along, broadcast_point, shifted
 from dfc.ops.lowering.routines import routine_of
-from dfc.ops.lowering.views import is_alias
+from dfc.ops.lowering.views import is_alias, lowering_of
 
 User = Node | Item
 
@@ -157,6 +155,24 @@ class _Collector:
         return value not in self.result.positions and value.node is not None and self.scope.view_of(value) is None
 
     def _visit_item(self, position: int, node: Node) -> None:
+        match lowering_of(node):
+            case Contract():
+                self._contract(position, node)
+            case Concat(axis):
+                self._concat(position, node, axis(node))
+            case Scan():
+                self._scan(position, node)
+            case ScatterAdd(axis):
+                self._scatter(position, node, axis(node))
+            case Reduce() | ArgReduce():
+                self._reduce(position, node)
+            case Structural():
+                self._structural(position, node)
+            case _:
+                assert is_host_call(node) or routine_of(node) is not None, f"{node.op} reaches fusion"
+                self._call(position, node)
+
+    def _structural(self, position: int, node: Node) -> None:
         match node.op:
             case "read":
                 self._read(position, node)
@@ -164,20 +180,8 @@ class _Collector:
                 self._assign(position, node)
             case "draw":
                 self._draw(position, node)
-            case "matmul":
-                self._contract(position, node)
-            case "concat":
-                self._concat(position, node)
-            case _ if isinstance(registry.record(node.op).lowering, Scan):
-                self._scan(position, node)
-            case "scatter_add":
-                self._scatter(position, node)
-            case "if" | "while" | "for" | "assert" | "range" | "checkpoint_save" | "checkpoint_restore":
-                self._step(position, node)
-            case _ if is_host_call(node) or routine_of(node) is not None:
-                self._call(position, node)
             case _:
-                self._reduce(position, node)
+                self._step(position, node)
 
     def claim(self, value: Value, target: Target) -> bool:
         """Makes memory of this block the memory of a result, if the value has some of its own."""
@@ -281,20 +285,16 @@ class _Collector:
         point = tuple(ORIGIN if d == ONE else index for index, d in zip(axes, node.result.tensor.shape, strict=True))
         self._add(ContractItem(at(position), node.name, node.span, node, (*batch, m, n, k), point), a, b)
 
-    def _concat(self, position: int, node: Node) -> None:
+    def _concat(self, position: int, node: Node, joined: int) -> None:
         """Every part is stored into its own piece of the result."""
-        attributes = node.attributes
-        assert isinstance(attributes, AxisAttributes)
         kind = node.result.tensor
         buffer = self.scope.views[node.result] = whole_view(fresh(kind.machine, kind.shape, node.name))
         start = ZERO
         for number, part in enumerate(node.operands):
             shape = part.tensor.shape
-            index = tuple(
-                shifted(along(axis), start) if axis == attributes.axis else along(axis) for axis in range(len(shape))
-            )
+            index = tuple(shifted(along(axis), start) if axis == joined else along(axis) for axis in range(len(shape)))
             self.store(at(position, number), part, Target(buffer, index, region=shape), node.name, node.span)
-            start = start + shape[attributes.axis]
+            start = start + shape[joined]
 
     def _scan(self, position: int, node: Node) -> None:
         attributes = node.attributes
@@ -303,24 +303,20 @@ class _Collector:
         point = tuple(along(axis) for axis in range(len(shape)))
         self._add(ScanItem(at(position), node.name, node.span, node, shape, point), node.operands[0])
 
-    def _scatter(self, position: int, node: Node) -> None:
-        attributes = node.attributes
-        assert isinstance(attributes, ScatterAttributes)
+    def _scatter(self, position: int, node: Node, axis: int) -> None:
         ids, rows = node.operands
         point = tuple(along(axis) for axis in range(rows.tensor.rank))
-        where = point[attributes.axis : attributes.axis + ids.tensor.rank]
-        item = ScatterItem(at(position), node.name, node.span, node, rows.tensor.shape, point, where)
+        where = point[axis : axis + ids.tensor.rank]
+        item = ScatterItem(at(position), node.name, node.span, node, rows.tensor.shape, point, where, axis)
         self._add(item, ids, rows)
 
     def _reduce(self, position: int, node: Node) -> None:
-        lowering = registry.record(node.op).lowering
         attributes = node.attributes
         operand = node.operands[0]
         if isinstance(attributes, ArgAttributes):
             axes, keep = (attributes.axis,), False
         else:
-            assert isinstance(lowering, Reduce), f"{node.op} reaches fusion"
-            assert isinstance(attributes, ReduceAttributes)
+            assert isinstance(attributes, ReduceAttributes), node
             axes, keep = attributes.axes, attributes.keep_dims
         extents, point = reduced_domain(operand.tensor, axes)
         kept = [ORIGIN if axis in axes else i for axis, i in enumerate(point) if keep or axis not in axes]

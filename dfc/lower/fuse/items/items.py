@@ -130,10 +130,11 @@ class ScanItem(_NodeItem):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScatterItem(_NodeItem):
-    """Rows, taken at `point`, added where their ids say; `ids_point` is where these are read."""
+    """Rows, taken at `point`, added where their ids say along an axis; `ids_point` is where these are read."""
 
     point: Point
     ids_point: Point
+    axis: int
 
     @property
     def ids(self) -> Value:

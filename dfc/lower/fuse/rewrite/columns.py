@@ -18,13 +18,18 @@ from dfc.ir.graph import Block, Node, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
 from dfc.ops.attributes import SliceAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.lowering.forms import Contract
 from dfc.ops.lowering.index_maps import as_slice
-from dfc.ops.lowering.views import index_map_of
+from dfc.ops.lowering.views import index_map_of, lowering_of
 
 
 def narrow_products(block: Block) -> Block:
     """The block with smaller products; the whole ones are left in it, unused."""
-    products = {n.result for n in walk.nodes(block) if n.op == "matmul" and n.operands[1].tensor.rank == 2}
+    products = {
+        node.result
+        for node in walk.nodes(block)
+        if isinstance(lowering_of(node), Contract) and node.operands[1].tensor.rank == 2
+    }
     if not products:
         return block
     counts = walk.use_counts(block)

@@ -1,7 +1,7 @@
 """Rewrites a block so that fusion sees fewer kinds of nodes.
 
-Before: `assign += v` of a whole variable; a read after it; `matmul` with a vector; `gather` of a `gather`.
-After: `read`, `add`, `assign :=`, and the read replaced by the value just assigned; `mul` and `sum`; one `pick`.
+Before: `assign += v` of a whole variable; a read after it; a contraction; `gather` of a `gather`.
+After: `read`, `add`, `assign :=`, and the read replaced by the value just assigned; a product of matrices; one `pick`.
 Products of which only some columns are used become smaller (`columns`).
 
 Assumes a verified block. Guarantees the same effects in the same order; only tokens of reads that went are skipped.
@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dfc.ir.attributes import Attributes
-from dfc.ir.dims import ONE, Dim
+from dfc.ir.dims import Dim
 from dfc.ir.graph import Block, Node, Resource, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
-from dfc.ir.types import TensorType, Type
+from dfc.ir.types import TensorType
+from dfc.lower.fuse.rewrite.appending import append_node
 from dfc.lower.fuse.rewrite.columns import narrow_products
+from dfc.lower.fuse.rewrite.contractions import as_matrix_product
 from dfc.lower.fuse.rewrite.gathers import gathers_first
 from dfc.ops.attributes import (
     AssignAttributes,
     AxesAttributes,
-    ReduceAttributes,
     ResourceAttributes,
     ShapeAttributes,
     TypeAttributes,
@@ -47,12 +47,10 @@ class _Prepare(Pass):
                 return _read(site)
             case "assign":
                 return self._assign(site)
-            case "matmul":
-                return _matmul(site)
             case "range":
                 return _range(site)
             case _:
-                return None
+                return as_matrix_product(site)
 
     def _assign(self, site: RewriteSite) -> Sequence[Value] | None:
         attributes = site.node.attributes
@@ -63,12 +61,12 @@ class _Prepare(Pass):
         value, token = site.operands[0], site.operands[-1]
         value = _broadcast(site, value, kind.shape)
         if attributes.resource in self.isolated:
-            return _append(site, "assign", (value, token), (token.type,), attributes).results
+            return append_node(site, "assign", (value, token), (token.type,), attributes).results
         if attributes.mode != ":=":
             old, token = _current(site, attributes.resource, kind, token)
-            value = _append(site, UPDATES[attributes.mode], (old, value), (kind,)).result
+            value = append_node(site, UPDATES[attributes.mode], (old, value), (kind,)).result
         whole = AssignAttributes(attributes.resource, ":=")
-        return _append(site, "assign", (value, token), (token.type,), whole).results
+        return append_node(site, "assign", (value, token), (token.type,), whole).results
 
 
 def merge_gathers(block: Block) -> Block:
@@ -87,7 +85,7 @@ class _MergeGathers(Pass):
         if merged is None:
             return None
         axes, operands = merged
-        return _append(site, "pick", operands, (site.node.result.type,), AxesAttributes(axes)).results
+        return append_node(site, "pick", operands, (site.node.result.type,), AxesAttributes(axes)).results
 
 
 def _merged(
@@ -116,7 +114,7 @@ def _current(site: RewriteSite, resource: str, kind: TensorType, token: Value) -
     known = _known(token)
     if known is not None:
         return known, token
-    node = _append(site, "read", (token,), (kind, token.type), ResourceAttributes(resource))
+    node = append_node(site, "read", (token,), (kind, token.type), ResourceAttributes(resource))
     return node.results[0], node.results[1]
 
 
@@ -134,39 +132,15 @@ def _known(token: Value) -> Value | None:
     return None
 
 
-def _matmul(site: RewriteSite) -> Sequence[Value] | None:
-    a, b = site.operands
-    kind = site.node.result.tensor
-    if a.tensor.rank > 1 and b.tensor.rank > 1:
-        return None
-    if a.tensor.rank == 1 and b.tensor.rank > 1:
-        column = (*a.tensor.shape, ONE)
-        a = _append(site, "reshape", (a,), (a.tensor.with_shape(column),), ShapeAttributes(column)).result
-        shape, axis = b.tensor.shape, b.tensor.rank - 2
-    else:
-        shape, axis = a.tensor.shape, a.tensor.rank - 1
-    terms = _append(site, "mul", (a, b), (kind.with_shape(shape),)).result
-    return _append(site, "sum", (terms,), (kind,), ReduceAttributes((axis,))).results
-
-
 def _range(site: RewriteSite) -> Sequence[Value]:
     """The step that measures the size, and the numbers up to there, which need no memory then."""
     site.output.append(site.kept())
     kind = site.node.result.tensor
-    return _append(site, "iota", (), (kind,), TypeAttributes(kind)).results
+    return append_node(site, "iota", (), (kind,), TypeAttributes(kind)).results
 
 
 def _broadcast(site: RewriteSite, value: Value, shape: tuple[Dim, ...]) -> Value:
     if value.tensor.shape == shape:
         return value
     kind = value.tensor.with_shape(shape)
-    return _append(site, "broadcast", (value,), (kind,), ShapeAttributes(shape)).result
-
-
-def _append(
-    site: RewriteSite, op: str, operands: Sequence[Value], types: Sequence[Type], attributes: Attributes | None = None
-) -> Node:
-    origin = site.node
-    node = Node(op, operands, types, attributes=attributes, name=origin.name, span=origin.span)
-    site.output.append(node)
-    return node
+    return append_node(site, "broadcast", (value,), (kind,), ShapeAttributes(shape)).result
