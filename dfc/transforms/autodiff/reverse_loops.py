@@ -30,6 +30,8 @@ from dfc.ops.attributes import AxisAttributes, ForAttributes, ScatterAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.control.iterations import size_of
 from dfc.ops.effects.effects import is_pure
+from dfc.ops.lowering.contractions import WithMatrix, with_matrix
+from dfc.ops.lowering.views import picked_axis
 from dfc.transforms.autodiff.expose import exported, with_stacks, zeros
 from dfc.transforms.autodiff.reverse import Collected, Cotangents, Reverse, summed, unsupported
 from dfc.transforms.autodiff.row_products import (
@@ -98,11 +100,7 @@ def _collected_later(node: Node, required: Sequence[Value]) -> dict[Node, int]:
     if trips is None:
         return {}
     outer, inside = set(required), own_symbols(body)
-    candidates = {
-        inner: 0
-        for inner in body.nodes
-        if inner.op == "gather" and inner.operands[0] in outer and inner.attributes == FIRST
-    }
+    candidates = {inner: 0 for inner in body.nodes if picked_axis(inner) == 0 and inner.operands[0] in outer}
     if trips.constant != 1:
         candidates.update(products_with(node, outer))
     # iterations that find out sizes have rows of their own numbers, which cannot be stacked
@@ -115,12 +113,11 @@ def _rows_of(node: Node) -> Sequence[Value]:
 
 @dataclass(slots=True)
 class _Rows:
-    """What every iteration emits for an outer value; `index` says which factor of a product it is, None of picked
-    rows."""
+    """What every iteration emits for an outer value; `lies` says how that lies in a product, None of picked rows."""
 
     value: Value
     emits: tuple[Value, Value]
-    index: int | None = None
+    lies: WithMatrix | None = None
 
 
 @dataclass(slots=True)
@@ -238,10 +235,11 @@ class _Back:
         builder = self._inside()
         for node, index, copy, cotangent in collected:
             value = node.operands[index]
-            if node.op == "gather":
+            lies = with_matrix(node, index)
+            if lies is None:
                 self.rows.append(_Rows(value, picked_rows(builder, copy, cotangent)))
             else:
-                self.rows.append(_Rows(value, operands_of(builder, copy, cotangent, index), index))
+                self.rows.append(_Rows(value, operands_of(builder, copy, cotangent, index, lies), lies))
 
     def finish(self, cotangents: Cotangents) -> None:
         """Closes the body, adds the loop, and hands on what it found."""
@@ -272,11 +270,11 @@ class _Back:
         totals = dict(zip(self.products, node.results[offset:], strict=False))
         offset += len(totals)
         stacks = iter(node.results[offset : offset + 2 * len(self.rows)])
-        factors: dict[Value, list[tuple[int, Value, Value]]] = {}
+        factors: dict[Value, list[tuple[WithMatrix, Value, Value]]] = {}
         for rows in self.rows:
             pair = next(stacks), next(stacks)
-            if rows.index is not None:
-                factors.setdefault(rows.value, []).append((rows.index, *pair))
+            if rows.lies is not None:
+                factors.setdefault(rows.value, []).append((rows.lies, *pair))
             else:
                 self._accumulate_at(cotangents, rows.value, self._as_one(pair))
         for value, pairs in factors.items():

@@ -25,6 +25,7 @@ from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, SliceAttributes, TypeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.control.iterations import size_of
+from dfc.ops.lowering.contractions import WithMatrix, with_matrix
 from dfc.transforms.autodiff.expose import with_stacks
 
 ROWS = 16
@@ -34,13 +35,11 @@ FIRST = AxisAttributes(0)
 def products_with(node: Node, outer: set[Value]) -> Iterator[tuple[Node, int]]:
     """Products of a loop's body with one of some matrices from outside: the node, and which operand is the matrix."""
     for inner in for_view(node).body.nodes:
-        if inner.op != "matmul":
-            continue
-        a, b = inner.operands
-        if b in outer and a not in outer and b.tensor.rank == 2 and a.tensor.rank <= 2:
-            yield inner, 1
-        elif a in outer and b not in outer and a.tensor.rank == 2 and b.tensor.rank <= 2:
-            yield inner, 0
+        for number in (1, 0):
+            if with_matrix(inner, number) is None:
+                continue
+            if inner.operands[number] in outer and inner.operands[1 - number] not in outer:
+                yield inner, number
 
 
 def has_products(node: Node) -> bool:
@@ -49,10 +48,10 @@ def has_products(node: Node) -> bool:
 
 
 def added(
-    builder: Builder, total: Value, products: Sequence[tuple[int, Value, Value]], trips: Value, *, exact: bool
+    builder: Builder, total: Value, products: Sequence[tuple[WithMatrix, Value, Value]], trips: Value, *, exact: bool
 ) -> Value:
-    """The total and the products of all iterations with one matrix. `products`: which factor the matrix is, the other
-    factors and the cotangents, stacked last iteration first. `trips` of the stacked rows have a meaning; `exact`: all
+    """The total and the products of all iterations with one matrix. `products`: how it lies in them, the other factors
+    and the cotangents, stacked last iteration first. `trips` of the stacked rows have a meaning; `exact`: all
     of them.
     """
     room = products[0][1].tensor.shape[0]
@@ -67,7 +66,9 @@ def added(
     return _loop(builder, total, products, (count, ceil_divide(room, dim(ROWS))), block)
 
 
-def _added_by_sizes(builder: Builder, total: Value, products: Sequence[tuple[int, Value, Value]], room: Dim) -> Value:
+def _added_by_sizes(
+    builder: Builder, total: Value, products: Sequence[tuple[WithMatrix, Value, Value]], room: Dim
+) -> Value:
     """The shorter block, then all others."""
     rest, blocks = room % dim(ROWS), room // dim(ROWS)
     if rest != ZERO:
@@ -94,7 +95,7 @@ def _steps(b: Builder) -> Value:
 def _loop(
     builder: Builder,
     total: Value,
-    products: Sequence[tuple[int, Value, Value]],
+    products: Sequence[tuple[WithMatrix, Value, Value]],
     count: tuple[Value, Dim],
     block: Callable[[Builder, Value, Value], Value],
 ) -> Value:
@@ -109,10 +110,10 @@ def _loop(
 
 
 def _sum_of(
-    b: Builder, total: Value, products: Sequence[tuple[int, Value, Value]], rows: Callable[[Value], Value]
+    b: Builder, total: Value, products: Sequence[tuple[WithMatrix, Value, Value]], rows: Callable[[Value], Value]
 ) -> Value:
-    for index, *stacks in products:
-        product = b.reshape(_product(b, rows(stacks[0]), rows(stacks[1]), index), total.tensor.shape)
+    for lies, *stacks in products:
+        product = b.reshape(_product(b, rows(stacks[0]), rows(stacks[1]), lies), total.tensor.shape)
         total = b.apply("add", total, product)
     return total
 
@@ -150,23 +151,24 @@ def masked(b: Builder, rows: Value, valid: Value) -> Value:
     return b.apply("select", where, rows, b.broadcast(b.constant(0, rows.tensor.dtype), rows.tensor.shape))
 
 
-def _product(b: Builder, factors: Value, cotangents: Value, index: int) -> Value:
+def _product(b: Builder, factors: Value, cotangents: Value, lies: WithMatrix) -> Value:
     """`h @ w` gives `w` what `transpose(h) @ dz` is; `w @ x`, with columns laid down as rows, `transpose(dz) @ x`."""
-    left, right = (factors, cotangents) if index == 1 else (cotangents, factors)
+    left, right = (factors, cotangents) if lies.summed_first else (cotangents, factors)
     return b.apply("matmul", b.transpose(left, (1, 0)), right)
 
 
-def laid_down(b: Builder, value: Value, index: int) -> Value:
-    """A factor or cotangent of one iteration as rows: what stands right of the matrix is transposed."""
+def laid_down(b: Builder, value: Value, *, turned: bool) -> Value:
+    """A factor or cotangent of one iteration as rows: what stands right of the matrix is turned."""
     if value.tensor.rank == 1:
         return b.reshape(value, (ONE, value.tensor.shape[0]))
-    return b.transpose(value, (1, 0)) if index == 0 else value
+    return b.transpose(value, (1, 0)) if turned else value
 
 
-def operands_of(b: Builder, copy: Node, cotangent: Value, index: int) -> tuple[Value, Value]:
-    """What an iteration emits for a product."""
+def operands_of(b: Builder, copy: Node, cotangent: Value, index: int, lies: WithMatrix) -> tuple[Value, Value]:
+    """What an iteration emits for a product with a matrix, the operand `index`."""
     cotangent = b.reshape(cotangent, copy.result.tensor.shape)
-    return laid_down(b, copy.operands[1 - index], index), laid_down(b, cotangent, index)
+    factor = laid_down(b, copy.operands[1 - index], turned=lies.factor_turned)
+    return factor, laid_down(b, cotangent, turned=lies.result_turned)
 
 
 # ------------------------------------------------------------- picked rows --

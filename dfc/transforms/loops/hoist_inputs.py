@@ -26,7 +26,7 @@ from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild, with_parts
 from dfc.ops.attributes import ForAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.control.iterations import size_of
-from dfc.transforms.loops.split_inputs import FIRST, inputs_of, is_few, matrix_products
+from dfc.transforms.loops.split_inputs import FIRST, inputs_of, is_few, matrix_products, upright
 
 NAME = "hoist_inputs"
 
@@ -52,9 +52,10 @@ class _Loops(Pass):
         stacked = {flow.outputs[0]: flow.number for flow in flows(parts) if flow.is_emitted}
         builder = Builder.appending(site.output, name=node.name, span=node.span)
         hoisted: dict[Node, Value] = {}
-        for product in matrix_products(region):
+        for product, lies in matrix_products(region).items():
             if _is_hoisted(product, inputs, stacked, parts.attributes):
-                hoisted[product] = _all_iterations(builder, product, inputs[product.operands[0]])
+                matrix = upright(builder, product.operands[1], lies)
+                hoisted[product] = _all_iterations(builder, product, inputs[product.operands[0]], matrix)
         if not hoisted:
             return None
         loop = with_parts(node, site.operands, [rebuild(region, _Rows(hoisted, parts.index))])
@@ -79,12 +80,12 @@ def _is_hoisted(node: Node, inputs: dict[Value, Value], stacked: dict[Value, int
     return is_few(factor.tensor.shape[:-1]) or node.result in stacked
 
 
-def _all_iterations(b: Builder, product: Node, rows: Value) -> Value:
+def _all_iterations(b: Builder, product: Node, rows: Value, matrix: Value) -> Value:
     """The products of all iterations, stacked; without the axis of the rows if each iteration has one: such a reshape
     would not name the memory but copy it."""
     height, width = product.operands[0].tensor.shape
     trips = rows.tensor.shape[0]
-    product_rows = b.apply("matmul", b.reshape(rows, (trips * height, width)), product.operands[1])
+    product_rows = b.apply("matmul", b.reshape(rows, (trips * height, width)), matrix)
     return product_rows if height == ONE else b.reshape(product_rows, (trips, *product.result.tensor.shape))
 
 

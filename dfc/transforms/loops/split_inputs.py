@@ -16,7 +16,7 @@ that is used elsewhere stays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dfc.ir import walk
 from dfc.ir.dims import ONE, ZERO, Dim
@@ -25,6 +25,9 @@ from dfc.ir.names import name_nodes
 from dfc.ir.rewrite import Pass, RewriteSite, map_blocks, rebuild, with_parts
 from dfc.ops.attributes import AxisAttributes, SliceAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.lowering.contractions import WithMatrix, with_matrix
+from dfc.ops.lowering.forms import Concat
+from dfc.ops.lowering.views import is_reshape, lowering_of, picked_axis
 
 NAME = "split_inputs"
 FEW = 32
@@ -46,10 +49,10 @@ def inputs_of(region: Block) -> dict[Value, Value]:
     own = walk.defined_values(region)
     inputs: dict[Value, Value] = {}
     for node in region.nodes:
-        if node.op == "gather" and node.attributes == FIRST and node.operands[1] is region.parameters[0]:
+        if picked_axis(node) == 0 and node.operands[1] is region.parameters[0]:
             if node.operands[0] not in own:
                 inputs[node.result] = node.operands[0]
-        elif node.op == "reshape" and node.operands[0] in inputs and _same_width(node):
+        elif node.operands and node.operands[0] in inputs and is_reshape(node) and _same_width(node):
             inputs[node.result] = inputs[node.operands[0]]
     return inputs
 
@@ -65,11 +68,20 @@ def is_few(rows: Sequence[Dim]) -> bool:
     return all(size is not None and size <= FEW for size in sizes)
 
 
-def matrix_products(region: Block) -> list[Node]:
-    """Products with a matrix from outside on the right."""
+def matrix_products(region: Block) -> dict[Node, WithMatrix]:
+    """Products of rows with a matrix from outside, the second operand, and how that lies."""
     own = walk.defined_values(region)
-    products = [node for node in region.nodes if node.op == "matmul"]
-    return [n for n in products if n.operands[1] not in own and n.operands[1].tensor.rank == 2]
+    products: dict[Node, WithMatrix] = {}
+    for node in region.nodes:
+        product = with_matrix(node, 1)
+        if product is not None and node.operands[1] not in own and not (product.factor_turned or product.result_turned):
+            products[node] = product
+    return products
+
+
+def upright(b: Builder, matrix: Value, product: WithMatrix) -> Value:
+    """A matrix with the axis first that is summed over."""
+    return matrix if product.summed_first else b.transpose(matrix, (1, 0))
 
 
 class _Loops(Pass):
@@ -81,7 +93,7 @@ class _Loops(Pass):
         if not inputs:
             return None
         counts = walk.use_counts(region)
-        chosen = [n for n in matrix_products(region) if _is_split(n, inputs, counts)]
+        chosen = {n: product for n, product in matrix_products(region).items() if _is_split(n, inputs, counts)}
         if not chosen:
             return None
         rewritten = rebuild(region, _Products(chosen, inputs, site))
@@ -103,16 +115,17 @@ def _is_split(node: Node, inputs: dict[Value, Value], counts: dict[Value, int]) 
 def _parts(factor: Value) -> Sequence[Value]:
     """What lies side by side in a concatenation along the last axis."""
     node = factor.node
-    if node is None or not isinstance(node.attributes, AxisAttributes) or node.op != "concat":
+    lowering = lowering_of(node) if node is not None else None
+    if node is None or not isinstance(lowering, Concat):
         return ()
-    return node.operands if node.attributes.axis == factor.tensor.rank - 1 else ()
+    return node.operands if lowering.axis(node) == factor.tensor.rank - 1 else ()
 
 
 class _Products(Pass):
     """Rewrites the chosen products of a region; slices of their matrices go before the loop."""
 
-    def __init__(self, chosen: Sequence[Node], inputs: dict[Value, Value], loop: RewriteSite) -> None:
-        self._chosen = frozenset(chosen)
+    def __init__(self, chosen: Mapping[Node, WithMatrix], inputs: dict[Value, Value], loop: RewriteSite) -> None:
+        self._chosen = chosen
         self._inputs = inputs
         self._before = Builder.appending(loop.output, name=loop.node.name, span=loop.node.span)
 
@@ -120,6 +133,7 @@ class _Products(Pass):
         if site.node not in self._chosen:
             return None
         factor, matrix = site.operands
+        matrix = upright(self._before, matrix, self._chosen[site.node])
         builder = Builder.appending(site.output, name=site.node.name, span=site.node.span)
         if factor in self._inputs:
             return [_as_rows(builder, factor, matrix)]
