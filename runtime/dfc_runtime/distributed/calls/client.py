@@ -19,7 +19,8 @@ from dfc_runtime.distributed.calls.part import Part
 from dfc_runtime.distributed.calls.rank import Answer, Data, Rank, described, empty
 from dfc_runtime.distributed.failures import CallStoppedError, failure_of
 from dfc_runtime.distributed.relays.answers import Answers
-from dfc_runtime.distributed.relays.call_tree import Route, addressed, pieces, route
+from dfc_runtime.distributed.relays.call_tree import FAN_OUT, Route, addressed, pieces, route
+from dfc_runtime.distributed.relays.relay import command_message, relay_command
 from dfc_runtime.distributed.transport import wire
 from dfc_runtime.distributed.transport.comm import (
     CONTROL,
@@ -38,6 +39,7 @@ from dfc_runtime.distributed.transport.wire import (
     FAILED,
     OUTCOME,
     RELAYED_CALL,
+    RELAYED_COMMAND,
     SILENT_CALL,
     Head,
     Value,
@@ -110,14 +112,17 @@ class Client:
         others = [rank for rank in chosen if rank != 0]
         text, payload = {**data, "arrays": described(arrays)}, [array for _, array in arrays]
         sending: list[Pending] = []
-        for rank in others:
+        below: Mapping[int, Sequence[int]] = {}
+        if not payload and len(others) > FAN_OUT:
+            below = relay_command(self._waiting, Head(RELAYED_COMMAND, sequence=self._sequence), text, others)
+        for rank in [] if below else others:
             self._post(rank, Head(COMMAND, sequence=self._sequence), text)
             sending += self._rank.send_arrays(payload, rank, DATA_DOWN)
-        answers = Answers(self._waiting, self._sequence, {*others})
+        answers = Answers(self._waiting, self._sequence, {*(below or others)}, below=below)
         replies, own = self._rank.tried(text, payload) if 0 in chosen else ({}, None)
         answers.collect()
-        for rank, message in sorted(answers.messages.items()):
-            reply = unpacked(message[wire.HEAD_SIZE :])
+        own_answers = {rank: unpacked(message[wire.HEAD_SIZE :]) for rank, message in answers.messages.items()}
+        for rank, reply in sorted({**own_answers, **answers.answers}.items()):
             buffers = empty(reply.get("arrays", []))
             self._rank.receive_arrays(buffers, rank, DATA_UP)
             replies[rank] = (reply, buffers)
@@ -358,6 +363,4 @@ class Client:
             self._waiting.wait(pending.test, lambda: Awaited("what was sent to be taken", -1))
 
     def _post(self, rank: int, head: Head, data: Data) -> None:
-        message = head.packed()
-        message += packed(data).tobytes()
-        self._waiting.post(wire.as_message(message), rank, CONTROL)
+        self._waiting.post(command_message(head, data), rank, CONTROL)

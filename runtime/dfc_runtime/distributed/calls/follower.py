@@ -24,6 +24,7 @@ from dfc_runtime.distributed.transport.wire import (
     FAILED,
     OUTCOME,
     RELAYED_CALL,
+    RELAYED_COMMAND,
     SILENT_CALL,
     STOPPED,
     Head,
@@ -102,11 +103,18 @@ class Follower:
             if head.kind == CALL or kind == FAILED:
                 self._reply(reply, arrays)
         elif head.kind == RELAYED_CALL:
-            relay = Relay(self._waiting, self._rank.plan(head.number), message, sender)
+            relay = Relay.of_call(self._waiting, self._rank.plan(head.number), message, sender)
             kind, reply, _ = self._run_call(head, message)
             relay.finish(head.sequence, kind, reply)
         elif head.kind == COMMAND:
-            self._run_command(head, message)
+            _, reply, _, arrays = self._run_command(head, unpacked(message[wire.HEAD_SIZE :]))
+            self._reply(reply, arrays)
+        elif head.kind == RELAYED_COMMAND:
+            data = unpacked(message[wire.HEAD_SIZE :])
+            relay = Relay.of_command(self._waiting, head, data, sender)
+            kind, reply, answer, arrays = self._run_command(head, data)
+            self._send_behind(arrays)
+            relay.finish(head.sequence, kind, reply, {self._rank.number: answer} if kind == DONE else {})
         elif head.kind == CLOSE:
             self.closed = True
 
@@ -147,8 +155,8 @@ class Follower:
             if self._stopped == self._running:
                 raise CallStoppedError
 
-    def _run_command(self, head: Head, message: Bytes) -> None:
-        data = unpacked(message[wire.HEAD_SIZE :])
+    def _run_command(self, head: Head, data: Data) -> tuple[int, bytearray, Data, Sequence[Array]]:
+        """How a command ended here, the answer that says so, what is in it, and arrays behind it."""
         payload = empty(data["arrays"])
         self._rank.receive_arrays(payload, _FROM_CLIENT, DATA_DOWN)
         try:
@@ -156,11 +164,10 @@ class Follower:
         except RankError:
             raise
         except Exception as problem:
-            self._reply(self._failed(head, problem), [])
-            return
+            return FAILED, self._failed(head, problem), {}, ()
         reply = Head(DONE, sequence=head.sequence).packed()
         reply += packed(answer).tobytes()
-        self._reply(reply, arrays)
+        return DONE, reply, answer, arrays
 
     def _failed(self, head: Head, problem: Exception) -> bytearray:
         reply = Head(FAILED, sequence=head.sequence).packed()
@@ -169,6 +176,9 @@ class Follower:
 
     def _reply(self, reply: bytearray, arrays: Sequence[Array]) -> None:
         self._waiting.post(wire.as_message(reply), _FROM_CLIENT, REPLY)
-        if arrays:
-            for pending in self._rank.send_arrays(arrays, _FROM_CLIENT, DATA_UP):
-                self._outbox.add(pending)
+        self._send_behind(arrays)
+
+    def _send_behind(self, arrays: Sequence[Array]) -> None:
+        """What rank 0 receives when it has the answer that describes it."""
+        for pending in self._rank.send_arrays(arrays, _FROM_CLIENT, DATA_UP):
+            self._outbox.add(pending)

@@ -9,19 +9,23 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence, Set
 
+from dfc_runtime.distributed.calls.rank_data import Data
 from dfc_runtime.distributed.failures import CallStoppedError, Failure, failure_from
 from dfc_runtime.distributed.transport import wire
 from dfc_runtime.distributed.transport.comm import REPLY, Arrival, Bytes
-from dfc_runtime.distributed.transport.waiting import Awaited, Waiting, unpacked
+from dfc_runtime.distributed.transport.waiting import Awaited, Waiting, packed, unpacked
 from dfc_runtime.distributed.transport.wire import DONE, FAILED, Head
+from dfc_runtime.formats.fields import mapping
 
 _NOBODY: frozenset[int] = frozenset()
 _ENDED = struct.Struct("<II")
 
 
-def ended(sequence: int, failed: int, stopped: int) -> bytearray:
-    """The message that all parts of a piece are over, of which so many have failed and so many were stopped."""
-    return Head(DONE, sequence=sequence).packed() + _ENDED.pack(failed, stopped)
+def ended(sequence: int, failed: int, stopped: int, answers: Mapping[int, Data] | None = None) -> bytearray:
+    """The message that all parts of a piece are over, of which so many have failed and so many were stopped; behind it
+    what ranks have answered to a command."""
+    message = Head(DONE, sequence=sequence).packed() + _ENDED.pack(failed, stopped)
+    return message + packed({str(rank): answer for rank, answer in answers.items()}).tobytes() if answers else message
 
 
 def how_ended(message: Bytes) -> tuple[int, int]:
@@ -30,9 +34,18 @@ def how_ended(message: Bytes) -> tuple[int, int]:
     return failed, stopped
 
 
+def answers_of(message: Bytes) -> dict[int, Data]:
+    """What ranks have answered, by their numbers."""
+    content = message[wire.HEAD_SIZE + _ENDED.size :]
+    if not content.size:
+        return {}
+    return {int(rank): dict(mapping(answer, "answer")) for rank, answer in unpacked(content).items()}
+
+
 class Answers:
     """`missing` are those who have not answered; `silent` answer only if they fail. A key of `below` answers for all of
-    its ranks when they are over; each of them that fails says so by itself."""
+    its ranks when they are over; each of them that fails says so by itself. `messages` are the answers of those who
+    answer for themselves, `answers` those of the others to a command."""
 
     def __init__(
         self,
@@ -50,6 +63,7 @@ class Answers:
         self._relayed_failures = 0  # that are known to be, of ranks that are over
         self.missing = {*awaited}
         self.messages: dict[int, Bytes] = {}
+        self.answers: dict[int, Data] = {}
         self.failures: dict[int, Failure] = {}
         self.stopped = False
 
@@ -104,6 +118,7 @@ class Answers:
             failed, stopped = how_ended(message)
             self._relayed_failures += failed
             self.stopped |= stopped > 0
+            self.answers.update(answers_of(message))
         elif head.kind == DONE:
             self.messages[rank] = message
         elif head.kind != FAILED:

@@ -18,8 +18,8 @@ from dfc_runtime.calls.scalars import Slot, slot_format
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.transport.comm import Array, Bytes, as_bytes
 
-CALL, COMMAND, OUTCOME, CLOSE, DONE, FAILED, STOPPED, SILENT_CALL, RELAYED_CALL = range(9)
-"""Kinds of messages: from the client, and answers to it. A silent call is answered only if it fails; one that is
+CALL, COMMAND, OUTCOME, CLOSE, DONE, FAILED, STOPPED, SILENT_CALL, RELAYED_CALL, RELAYED_COMMAND = range(10)
+"""Kinds of messages: from the client, and answers to it. A silent call is answered only if it fails; what is
 relayed goes on to other ranks (`dfc_runtime.distributed.relays`)."""
 INLINE = 16 << 10
 """Arrays of up to so many bytes travel in the message."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dfc_runtime.distributed.calls.client import Client
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
+from dfc_runtime.distributed.calls.rank_data import Answer, Data
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.relays.call_tree import FAN_OUT
-from dfc_runtime.distributed.transport.comm import CONTROL, REPLY
+from dfc_runtime.distributed.transport.comm import CONTROL, REPLY, Array
 from dfc_runtime.distributed.transport.in_process import Faults, Network
 from dfc_runtime.errors import RankError, RunError
 from tests.support.clusters import cluster_bundle
@@ -43,12 +47,20 @@ def outcome(work: Work, faults: Faults | None = None, seconds: float = 20) -> ob
 
     def run(comm):
         module = load_on(data, comm, seconds=seconds, threads=1)
+        module.add_command("number", partial(numbered, comm.rank))
         try:
             return work(module, network) if comm.rank == 0 else module.serve()
         finally:
             module.close()
 
     return outcomes_on(network, run)[0]
+
+
+def numbered(rank: int, data: Data, _: list[Array]) -> Answer:
+    """A command: says and sends which rank this is, unless it is one that is to fail."""
+    if rank in data["failing"]:
+        raise RunError("no number", code="E0904")
+    return {"rank": rank, "arrays": [["i32", 1]]}, [np.array([rank], np.int32)]
 
 
 def messages_of(network: Network, tag: int) -> dict[tuple[int, int], int]:
@@ -111,3 +123,50 @@ def test_a_rank_that_is_cut_off_from_whoever_calls_it_is_missed() -> None:
     sender, receiver, message = outcome(work, Faults(), seconds=0.3)
     assert f"rank {sender} " in message
     assert f"rank {receiver} (ps task {receiver - 1}): it waits for rank 0" in message
+
+
+def command_all(module: ClusterModule, failing: list[int]) -> Answer:
+    def work(client: Client) -> Answer:
+        answers = client.command({"command": "number", "failing": failing})
+        return {
+            "said": [data["rank"] for data, _ in answers.values()],
+            "sent": [int(a[0]) for _, (a,) in answers.values()],
+        }, []
+
+    return module.together("number", work)
+
+
+def test_a_command_goes_along_a_tree_and_all_answer_with_what_they_have() -> None:
+    def work(module: ClusterModule, network: Network) -> object:
+        before = messages_of(network, CONTROL)
+        data, _ = command_all(module, [])
+        sent = {pair for pair, count in messages_of(network, CONTROL).items() if count > before.get(pair, 0)}
+        return data, sent
+
+    data, sent = outcome(work, Faults(5, delay=3))
+    assert data == {"said": [*range(OWNERS + 1)], "sent": [*range(OWNERS + 1)]}
+    assert sorted(receiver for _, receiver in sent) == list(range(1, OWNERS + 1))
+    assert sum(sender == 0 for sender, _ in sent) == FAN_OUT
+
+
+@pytest.mark.parametrize("failing", [[19], [2, 9]])
+def test_a_command_that_fails_on_a_rank_fails_and_the_next_one_is_whole(failing: list[int]) -> None:
+    def work(module: ClusterModule, _: Network) -> object:
+        with pytest.raises(RunError, match="no number") as caught:
+            command_all(module, failing)
+        return str(caught.value), command_all(module, [])[0]["said"]
+
+    message, said = outcome(work, Faults(2, delay=6))
+    assert f"rank {failing[0]} " in message
+    assert said == [*range(OWNERS + 1)]
+
+
+def test_a_checkpoint_of_many_ranks_has_what_each_of_them_has(tmp_path: Path) -> None:
+    def work(module: ClusterModule, _: Network) -> object:
+        module.state["table"] = np.arange(38, dtype=np.int32)
+        module.save(tmp_path)
+        module.add(100)
+        module.restore(tmp_path)
+        return np.array(module.state["table"])
+
+    assert outcome(work).tolist() == list(range(38))
