@@ -37,6 +37,7 @@ class PipelineState:
         self._sites, self._crew, self._state, self._starter = manifest.sites, crew, state, starter
         self._holder = Holder(crew, manifest.faults, self._undo_draws)
         connections = crew.connections
+        self.runners = connections.runners
         self.layouts: Mapping[str, QueueLayout] = connections.layouts
         self.written = {name for each in connections.runners for name in connections.entries[each].writes}
         """The state that runners write."""

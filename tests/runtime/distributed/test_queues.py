@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc_runtime.errors import RunError, UnsupportedError
+from dfc_runtime.errors import RunError
 from tests.support.clusters import cluster_bundle, on_cluster, undivided
 
 PROGRAM = """dfg 1
@@ -123,14 +123,6 @@ def test_a_wait_that_nobody_can_end_is_an_error_on_all_ranks_and_calls_go_on() -
     assert on_cluster(bundle(), 3, work) == 4
 
 
-def test_a_program_whose_queues_would_be_lost_is_not_saved(tmp_path) -> None:
-    def work(model: dfc.Module) -> None:
-        with pytest.raises(UnsupportedError, match=r"a program with queues .* cannot be saved on many ranks yet"):
-            model.save(tmp_path / "state")
-
-    on_cluster(bundle(), 3, work)
-
-
 BATCHES = """dfg 1
 
 queue rows: (x: f32[8], y: f32) = shuffle_queue(capacity = 32, ready = 9, seed = 3)
@@ -189,3 +181,38 @@ def test_batches_of_a_queue_are_learned_in_blocks_with_the_same_bits_on_any_numb
     for each, expected in zip(two, whole, strict=True):
         np.testing.assert_allclose(each, expected, rtol=1e-4, atol=1e-5)
     assert [each.tobytes() for each in one] == [each.tobytes() for each in two] == [each.tobytes() for each in three]
+
+
+def test_a_checkpoint_goes_on_with_the_same_bits_on_any_number_of_ranks_and_on_one(tmp_path) -> None:
+    data = cluster_bundle(BATCHES, IN_BLOCKS)
+
+    def saving(model: dfc.Module) -> list[bytes]:
+        model.train(0.01)
+        model.save(tmp_path / "at once")
+        model.train(0.01)
+        model.save_async(tmp_path / "aside").result()
+        return [each.tobytes() for each in trained(model)]
+
+    def going_on(model: dfc.Module) -> list[list[bytes]]:
+        outcomes: list[list[bytes]] = []
+        for folder in ("aside", "at once", "aside"):
+            model.restore(tmp_path / folder)
+            outcomes.append([each.tobytes() for each in trained(model)])
+        model.save(tmp_path / "at the end")
+        model.init()
+        model.train(0.01)
+        model.restore(tmp_path / "at the end")
+        with pytest.raises(dfc.EndOfData):
+            model.train(0.01)
+        return outcomes
+
+    rest = on_cluster(data, 2, saving, jobs={"worker": 2})
+    assert len(rest) == 2 * 3 + 3
+    for tasks in (1, 3):
+        aside, at_once, again = on_cluster(data, tasks, going_on, jobs={"worker": tasks})
+        assert aside == again == rest
+        assert at_once[2:] == rest
+    alone = undivided(BATCHES)
+    alone.restore(tmp_path / "aside")
+    for each, expected in zip(trained(alone), rest, strict=True):
+        np.testing.assert_allclose(each.ravel(), np.frombuffer(expected, np.float32), rtol=1e-4, atol=1e-5)

@@ -29,7 +29,7 @@ class ShardedState(Mapping[str, "Array | np.generic"]):
 
     def __init__(self, entries: Sequence[StateEntry], rank: Rank, end: Client | Follower) -> None:
         self.entries = {entry.name: entry for entry in entries if entry.kind != QUEUE}
-        self.queues = [entry.name for entry in entries if entry.kind == QUEUE]
+        self.queues = {entry.name: entry for entry in entries if entry.kind == QUEUE}
         self._rank = rank
         self._end = end
         self._placements = {each.name: each for each in rank.topology.cluster.state}

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from dfc_runtime.checkpoints import files, format, store
 from dfc_runtime.checkpoints.files import DISK
+from dfc_runtime.checkpoints.format import Ends
 from dfc_runtime.checkpoints.parts import Part, Saved, TaskFile
 from dfc_runtime.checkpoints.store import Begun
 from dfc_runtime.dataclasses import dataclass
@@ -39,6 +40,7 @@ class Written:
     size: int
     sha256: str
     state: Mapping[str, tuple[str, tuple[int, ...]]]
+    ends: Ends = Ends()
 
     def task_file(self, parts: Mapping[str, Part]) -> TaskFile:
         """Its line in a manifest; `parts` are the rows the rank has of what is sharded."""
@@ -47,7 +49,8 @@ class Written:
     def to_json(self) -> dict[str, object]:
         """As plain data."""
         types = {name: [dtype, *shape] for name, (dtype, shape) in self.state.items()}
-        return {"size": self.size, "sha256": self.sha256, "state": types}
+        ends = {"closed": [*self.ends.closed], "ended": [*self.ends.runners]}
+        return {"size": self.size, "sha256": self.sha256, "state": types, **ends}
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Written:
@@ -56,10 +59,11 @@ class Written:
         for name, signature in mapping(data["state"], "state").items():
             dtype, *shape = items(signature, "state")
             types[name] = (text(dtype, "type"), tuple(integer(axis, "axis") for axis in shape))
-        return cls(integer(data["size"], "size"), text(data["sha256"], "hash"), types)
+        closed, ended = (tuple(text(each, key) for each in items(data[key], key)) for key in ("closed", "ended"))
+        return cls(integer(data["size"], "size"), text(data["sha256"], "hash"), types, Ends(closed, ended))
 
 
-def write_file(path: Path, own: Sequence[Saved]) -> Written:
+def write_file(path: Path, own: Sequence[Saved], ends: Ends) -> Written:
     """One rank's file, durable; `FileError` if it cannot be written."""
     contents = format.task_file(own)
     try:
@@ -71,13 +75,13 @@ def write_file(path: Path, own: Sequence[Saved]) -> Written:
     for piece in contents:
         digest.update(piece)
     types = {saved.name: (saved.dtype, saved.shape) for saved in own}
-    return Written(sum(len(piece) for piece in contents), digest.hexdigest(), types)
+    return Written(sum(len(piece) for piece in contents), digest.hexdigest(), types, ends)
 
 
-def write_part(folder: Path, number: int, own: Sequence[Saved]) -> None:
+def write_part(folder: Path, number: int, own: Sequence[Saved], ends: Ends) -> None:
     """File `number` and its record; or a record of what went wrong, which is raised, too."""
     try:
-        written = write_file(folder / format.task_name(number), own)
+        written = write_file(folder / format.task_name(number), own, ends)
         files.replace_file(_record(folder, number), [strict_json.dump(written.to_json()).encode()])
     except Exception as problem:
         _note_failure(folder, number, problem.message if isinstance(problem, DfcError) else repr(problem))

@@ -8,7 +8,8 @@ it was and wherever it goes: rank 0 reads and checks all of it before any rank i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -17,8 +18,8 @@ import numpy as np
 
 from dfc_runtime.checkpoints import format, restore, store
 from dfc_runtime.checkpoints.files import Disk
-from dfc_runtime.checkpoints.format import About
-from dfc_runtime.checkpoints.parts import Part, Saved
+from dfc_runtime.checkpoints.format import About, Ends
+from dfc_runtime.checkpoints.parts import MARK, Part, Saved
 from dfc_runtime.checkpoints.saving import SaveRequest, Saving
 from dfc_runtime.checkpoints.store import ChosenCheckpoint
 from dfc_runtime.distributed.calls.client import Client
@@ -26,10 +27,11 @@ from dfc_runtime.distributed.launch import epochs
 from dfc_runtime.distributed.launch.record_files import current_epoch
 from dfc_runtime.distributed.save import background
 from dfc_runtime.distributed.save.background import Written
+from dfc_runtime.distributed.save.queues import ClusterQueues
 from dfc_runtime.distributed.shards import rows_of
 from dfc_runtime.distributed.transport.comm import Array
 from dfc_runtime.distributed.transport.waiting import Awaited
-from dfc_runtime.errors import CheckpointError, FileError, LimitError, UnsupportedError
+from dfc_runtime.errors import CheckpointError, FileError, LimitError
 from dfc_runtime.formats.fields import items, text
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class ClusterSaver:
         self._rank = rank
         self._state = state
         self._program = program
+        self._queues = ClusterQueues(rank, state)
         self.last: Saving | None = None
         self._write: partial[None] | None = None
         rank.commands[WRITE] = self._write_own
@@ -54,7 +57,6 @@ class ClusterSaver:
 
     def save(self, client: Client, names: Sequence[str], asked: SaveRequest) -> Path:
         """Saves these names. Inside of something that is done together."""
-        self._refuse_queues()
         self.wait()
         about = About(asked.step or 0, self._program, asked.best, asked.progress)
 
@@ -68,7 +70,6 @@ class ClusterSaver:
     def begin(self, client: Client, names: Sequence[str], asked: SaveRequest) -> Answer:
         """Has every rank copy what it owns, and saves the copies while the program goes on (`last`); the answer is for
         `begun`. Inside of something that is done together; what was begun before is waited for."""
-        self._refuse_queues()
         self.wait()
         about = About(asked.step or 0, self._program, asked.best, asked.progress)
         try:
@@ -106,20 +107,23 @@ class ClusterSaver:
             if self._rank.number == 0:
                 last.warn_if_failed()
 
-    def _refuse_queues(self) -> None:
-        """What is in queues would be missing, and readers are behind it."""
-        if self._state.queues:
-            text = f"a program with queues (`{self._state.queues[0]}`) cannot be saved on many ranks yet"
-            raise UnsupportedError(text, code="E1001")
-
     def _writers(self, names: Sequence[str]) -> list[int]:
         """The ranks that own any of these names: their files are numbered in this order."""
-        return sorted({rank for name in names for rank in self._state.owners(name)})
+        owners = {rank for name in names for rank in self._state.owners(name)}
+        return sorted({*owners, *self._queues.ranks} if self._is_whole(names) else owners)
+
+    def _is_whole(self, names: Collection[str]) -> bool:
+        """Whether this is all that a program saves: then its queues are saved, too."""
+        return {entry.name for entry in self._state.entries.values() if entry.saved} <= {*names}
 
     def _manifest(self, names: Sequence[str], asked: SaveRequest, about: About, written: Sequence[Written]) -> str:
         """The manifest of the files of all writers; `ReplacedError` if this session may publish nothing any more."""
         epochs.check(asked.folder, asked.epoch if asked.epoch is not None else current_epoch())
         types = {name: (entry.dtype, entry.shape) for name, entry in self._state.entries.items() if name in names}
+        types |= {name: type_ for file in written for name, type_ in file.state.items() if MARK in name}
+        closed = sorted(each for file in written for each in file.ends.closed)
+        ended = sorted(each for file in written for each in file.ends.runners)
+        about = replace(about, ends=Ends(tuple(closed), tuple(ended)))
         each = zip(self._writers(names), written, strict=True)
         files = [file.task_file(self._parts(rank)) for rank, file in each]
         return format.manifest_of(about, types, {format.task_name(n): file for n, file in enumerate(files)})
@@ -137,7 +141,7 @@ class ClusterSaver:
         """One rank's file."""
         names = [text(name, "name") for name in items(data["names"], "names")]
         path = Path(text(data["folder"], "folder")) / format.task_name(self._number(names))
-        return background.write_file(path, self._own(names)).to_json(), []
+        return background.write_file(path, *self._held(names, copied=False)).to_json(), []
 
     def _copy_own(self, data: Data, _: list[Array]) -> Answer:
         """A copy of what this rank owns. Rank 0 keeps it for `begin`, others write it at once."""
@@ -146,10 +150,10 @@ class ClusterSaver:
         self._write = None
         if self._rank.number in self._writers(names):
             try:
-                own = [Saved(s.name, s.dtype, s.shape, s.array.copy()) for s in self._own(names)]
+                own, ends = self._held(names, copied=True)
             except MemoryError:
                 raise LimitError("there is no memory for a copy of the state: use save", code="E0905") from None
-            self._write = partial(background.write_part, folder, self._number(names), own)
+            self._write = partial(background.write_part, folder, self._number(names), own, ends)
         if self._rank.number != 0:
             write, self._write = self._write, None
 
@@ -159,6 +163,15 @@ class ClusterSaver:
     def _number(self, names: Sequence[str]) -> int:
         """Which of the files is this rank's."""
         return self._writers(names).index(self._rank.number)
+
+    def _held(self, names: Sequence[str], *, copied: bool) -> tuple[list[Saved], Ends]:
+        """What this rank has of these names, and of queues, at one moment. What goes on to change is copied."""
+        with self._queues.held(is_whole=self._is_whole(names)) as held:
+            own = [
+                replace(each, array=each.array.copy()) if copied or each.name in held.written else each
+                for each in self._own(names)
+            ]
+            return [*own, *held.elements], held.ends
 
     def _own(self, names: Sequence[str]) -> list[Saved]:
         """What this rank has of these names, without the room of a shard that holds no row."""
@@ -178,9 +191,20 @@ class ClusterSaver:
     ) -> ChosenCheckpoint:
         """Restores these names, all or none. Inside of something that is done together."""
         self.wait()
-        selected, chosen = restore.choose(self._state.entries, self._program, folder, names, rename, only, best=best)
-        for name, saved in chosen.items():
-            self._state.store(client, name, saved.array if saved.array.ndim else np.asarray(saved.array)[()])
+        entries, layouts = {**self._state.entries, **self._state.queues}, self._queues.layouts
+        selected, chosen = restore.choose(
+            entries, self._program, folder, names, rename, only, best=best, layouts=layouts
+        )
+
+        def fill() -> None:
+            for name, saved in chosen.items():
+                if MARK not in name:
+                    self._state.store(client, name, saved.array if saved.array.ndim else np.asarray(saved.array)[()])
+
+        if any(MARK in name for name in chosen):
+            self._queues.restore(client, folder, chosen, selected.checkpoint.about.ends, fill)
+        else:
+            fill()
         return selected
 
 

@@ -41,11 +41,11 @@ class Held:
         self.go = threading.Event()
         write = background.write_file
 
-        def held(path, own):
+        def held(path, own, ends):
             assert self.go.wait(60)
             if path.name == format.task_name(fails):
                 raise FileError("the disk is full", code="E0909")
-            return write(path, own)
+            return write(path, own, ends)
 
         monkeypatch.setattr(background, "write_file", held)
 
@@ -142,12 +142,12 @@ def test_what_rank_0_cannot_write_is_told_when_nobody_writes_any_more(tmp_path, 
     write, replace = background.write_file, background.files.replace_file
     failed, written = threading.Event(), threading.Event()
 
-    def in_turns(path, own):
+    def in_turns(path, own, ends):
         if path.name == format.task_name(0):
             failed.set()
             raise FileError(f"cannot save a checkpoint in {tmp_path}: the disk is full", code="E0909")
         assert failed.wait(60)
-        made = write(path, own)
+        made = write(path, own, ends)
         if path.name == format.task_name(2):
             written.set()
         return made
@@ -200,7 +200,7 @@ def test_a_folder_that_cannot_be_made_does_not_end_the_run(tmp_path):
 def test_a_part_that_never_comes_is_named(tmp_path):
     begun = store.begin(tmp_path, format.About(0, "model"))
     w = np.zeros(3)
-    background.write_part(begun.temporary, 0, [format.Saved("w", "f64", w.shape, w)])
+    background.write_part(begun.temporary, 0, [format.Saved("w", "f64", w.shape, w)], format.Ends())
     told = r"worker 1 has not written its part of step-1, and nothing moved for 0\.05 s"
     with pytest.raises(RankError, match=told):
         background.published(begun, None, ["worker 0", "worker 1"], lambda _: "{}", 0.05)
