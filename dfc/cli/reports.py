@@ -43,13 +43,13 @@ def json_line(entry: str, report: running.Report, updates: Updates | None) -> st
             "end_of_data": report.is_out_of_data,
             "results": {name: plain(value) for name, value in report.results.items()},
             **running.shares(report),
-            **_of_updates(updates),
+            **facts_of(updates),
         }
     )
 
 
-def _of_updates(updates: Updates | None) -> dict[str, object]:
-    """How late updates were, and how many steps came too late to be used."""
+def facts_of(updates: Updates | None) -> dict[str, object]:
+    """How late updates were, and how many steps came too late to be used: for JSON."""
     if updates is None:
         return {}
     return {"staleness": dict(sorted(updates.staleness.items())), "dropped": updates.dropped}

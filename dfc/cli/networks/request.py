@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dfc.cli.networks import batches
 from dfc.cli.networks.batches import Batch
 from dfc.cli.networks.jobs import Jobs
+from dfc.cli.networks.steps import Steps
 from dfc.cli.networks.variables import deployment
 from dfc.cli.networks.zoo import NETWORKS, program_of
 from dfc.deferred.dataclasses import dataclass
@@ -24,6 +25,7 @@ class Request:
 
     model: str
     mode: str
+    steps: Steps
     jobs: Jobs
     batch: int
     image: int
@@ -55,7 +57,7 @@ class Request:
         narrow = f", channels divided by {self.narrow}" if self.narrow > 1 else ""
         steps = f"{counted(self.count, 'step')} after {self.warm_up}"
         sizes = f"{self.jobs.devices} x {self.batch} images of {self.image} x {self.image}"
-        return f"{self.model}{narrow}, {self.mode} on {ranks}: {sizes}, {source}, {steps}"
+        return f"{self.model}{narrow}, {self.mode}{self.steps.title} on {ranks}: {sizes}, {source}, {steps}"
 
     @property
     def facts(self) -> Mapping[str, object]:
@@ -63,6 +65,9 @@ class Request:
         return {
             "model": self.model,
             "variable_update": self.mode,
+            "staged_vars": self.steps.mode == "staged",
+            "cross_replica_sync": self.steps.mode != "async",
+            "backup_workers": self.steps.backups,
             "ranks": self.ranks,
             "batch_size": self.batch,
             "image_size": self.image,
@@ -78,16 +83,17 @@ class Request:
             batches.files_in(self.data_dir)
 
     def batches(self, rank: int) -> Iterator[Batch]:
-        """For the rank that feeds: a batch of all devices, or the rank's own."""
-        size = self.batch if self.is_apart else self.batch * self.jobs.devices
+        """For the rank that feeds: what a call of all devices takes, or a batch of the rank's own."""
+        size = self.batch if self.is_apart else self.batch * self.jobs.devices * self.steps.in_a_call
         first = rank * self.batch
         if self.data_dir is None:
             return batches.synthetic(size, self.image, self.classes, first)
         return batches.of_files(self.data_dir, size, self.image, self.classes, first)
 
     def deployment(self) -> str:
-        """The deployment file, "" if the program runs on one rank."""
-        return deployment(self.mode, self.jobs, NETWORKS[self.model].file, self._sizes() if self.jobs.servers else {})
+        """The deployment file, "" if each rank runs the program by itself."""
+        sizes = self._sizes() if self.jobs.servers and not self.steps.is_at_owner else {}
+        return deployment(self.mode, self.steps, self.jobs, NETWORKS[self.model].file, sizes)
 
     def compiled(self) -> bytes:
         """The bundle."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,9 +19,11 @@ from dfc.cli.networks.request import Request
 from dfc.cli.networks.timing import Summary, Timing, as_json, as_text, measure
 from dfc.cli.ranks.launch import Launch, supervise
 from dfc.cli.ranks.process import follow, watched
+from dfc.cli.reports import updates_of
 from dfc.cli.saving import Plan
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import counted
 
 if TYPE_CHECKING:
@@ -37,7 +40,11 @@ SILENCE = 30.0
 def alone(request: Request) -> int:
     """The one rank there is."""
     request.check_data()
-    module = dfc_runtime.loads(request.compiled(), threads=request.threads)
+    data = request.compiled()
+    if request.deployment():
+        module = load_on(data, Network(1).comm(0), threads=request.threads)
+    else:
+        module = dfc_runtime.loads(data, threads=request.threads)
     try:
         _print(request, [_timing(request, module, 0)])
     finally:
@@ -121,7 +128,11 @@ def _timing(request: Request, module: Module | ClusterModule, rank: int) -> Timi
     def step(batch: Batch) -> float:
         return float(cast(Any, train(x=batch[0], labels=batch[1])).loss)
 
-    return measure(step, request.batches(rank), request.warm_up, request.count)
+    calls, steps = request.batches(rank), request.steps
+    timing = measure(step, calls, request.warm_up, request.count, steps.in_a_call)
+    devices = request.jobs.devices
+    used = timing.images * (devices - steps.backups) // devices  # gradients of the others count for nothing
+    return replace(timing, images=used, updates=updates_of(module, "train"))
 
 
 def _print(request: Request, timings: list[Timing]) -> None:

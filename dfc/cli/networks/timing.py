@@ -7,19 +7,27 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from dfc.cli.networks.batches import Batch
+from dfc.cli.reports import facts_of
 from dfc.cli.tables import seconds, table
 from dfc.deferred.dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from dfc_runtime.distributed.calls.update_log import Updates
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of each step behind the ones to warm up, how many images a step takes, and the loss of the last one."""
+    """Seconds of each step behind the ones to warm up, how many images a step takes, and the loss of the last one.
+    Where a call has several steps, they share its seconds, and its loss is their mean. `updates` says which of them
+    came how late, where that is counted."""
 
     steps: tuple[float, ...]
     images: int
     loss: float
+    updates: Updates | None = None
 
     @property
     def rate(self) -> float:
@@ -32,16 +40,19 @@ class Timing:
         return statistics.pstdev(self.images / step for step in self.steps)
 
 
-def measure(step: Callable[[Batch], float], batches: Iterator[Batch], warm_up: int, count: int) -> Timing:
-    """Makes so many steps to warm up, then those that count, one or more. What a step waits for its batch counts."""
+def measure(
+    call: Callable[[Batch], float], batches: Iterator[Batch], warm_up: int, count: int, in_a_call: int = 1
+) -> Timing:
+    """Makes so many steps to warm up, then those that count, one or more, in calls that have as many steps each. What
+    a call waits for its images counts."""
     images, loss, times = 0, math.nan, list[float]()
-    for number in range(warm_up + count):
+    for number in range((warm_up + count) // in_a_call):
         start = time.perf_counter()
         batch = next(batches)
-        loss = step(batch)
-        if number >= warm_up:
-            times.append(time.perf_counter() - start)
-            images = len(batch[1])
+        loss = call(batch)
+        if number >= warm_up // in_a_call:
+            times += [(time.perf_counter() - start) / in_a_call] * in_a_call
+            images = len(batch[1]) // in_a_call
     return Timing(tuple(times), images, loss)
 
 
@@ -75,7 +86,7 @@ def as_text(title: str, summary: Summary) -> str:
     ]
     head = ["images/s", "deviation", "a device", "median step", "quickest", "last loss"]
     lines = table(head, [cells], right=head)
-    return "\n".join([title, *lines])
+    return "\n".join([title, *lines, *([] if first.updates is None else [f"  {first.updates}"])])
 
 
 def as_json(facts: Mapping[str, object], summary: Summary) -> str:
@@ -87,5 +98,6 @@ def as_json(facts: Mapping[str, object], summary: Summary) -> str:
         "images_per_second_deviation": summary.deviation,
         "last_loss": [each.loss for each in summary.timings],
         "step_seconds": [list(each.steps) for each in summary.timings],
+        **facts_of(summary.timings[0].updates),
     }
     return json.dumps(figures, indent=2)

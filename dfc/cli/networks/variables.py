@@ -5,7 +5,7 @@
     replicated              each worker has all variables, and gradients are summed among all
     independent             each worker has all variables, and nothing is sent
 
-Steps are synchronous: a step ends when the gradients of all are in. Assumes jobs as `checked` leaves them.
+Which steps there are is in `steps`. Assumes jobs that have been checked.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import click
 
 from dfc.cli.networks.jobs import HERE, Jobs, name_of
+from dfc.cli.networks.steps import Steps
 from dfc_runtime.errors import UnsupportedError
 
 MODES = ("parameter_server", "replicated", "distributed_replicated", "independent")
@@ -45,19 +46,20 @@ def check(mode: str, jobs: Jobs, local_device: str | None) -> None:
         raise UnsupportedError(f"{text}, which this version cannot do\n  use gpu", code="E1001")
 
 
-def deployment(mode: str, jobs: Jobs, program: str, sizes: Mapping[str, int]) -> str:
-    """The deployment file of several ranks, "" where each runs by itself. `sizes` has the bytes of each variable."""
-    if mode == "independent" or len(jobs.processes) == 1:
+def deployment(mode: str, steps: Steps, jobs: Jobs, program: str, sizes: Mapping[str, int]) -> str:
+    """The deployment file, "" where each rank runs the program by itself. `sizes` has the bytes of each variable."""
+    if mode == "independent" or (len(jobs.processes) == 1 and steps.mode == "sync"):
         return ""
     on_gpus = " with gpu = 1" if jobs.gpus else ""
     lines = [f'deploy 1 for "{program}"', ""]
     if jobs.servers:
         lines.append(f"job ps     tasks {len(jobs.servers)}")
     lines += [f"job worker tasks {jobs.devices}{on_gpus}", ""]
-    lines.append(f'place "**" on worker{" any gpu" if jobs.gpus else ""}')
-    lines += [f'place "{name}" on ps task {task}' for name, task in owners(sizes, len(jobs.servers)).items()]
-    settings = f'mode = "sync", split = "B", combine = "mean", blocks = {jobs.devices}'
-    return "\n".join([*lines, "", f"replicate train over worker with {settings}", ""])
+    if not steps.is_at_owner:  # else all state is on the one server
+        lines.append(f'place "**" on worker{" any gpu" if jobs.gpus else ""}')
+        lines += [f'place "{name}" on ps task {task}' for name, task in owners(sizes, len(jobs.servers)).items()]
+        lines.append("")
+    return "\n".join([*lines, f"replicate train over worker with {steps.settings(jobs.devices)}", ""])
 
 
 def owners(sizes: Mapping[str, int], servers: int) -> Mapping[str, int]:

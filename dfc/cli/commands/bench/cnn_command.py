@@ -10,6 +10,7 @@ import click
 from dfc.cli.networks import running, variables
 from dfc.cli.networks.jobs import HERE, JOBS, Jobs, hosts_of, name_of
 from dfc.cli.networks.request import Request
+from dfc.cli.networks.steps import check_steps, steps_of
 from dfc.cli.networks.zoo import NETWORKS
 from dfc.cli.ranks.launchers import is_rank
 from dfc.cli.ranks.process import as_rank
@@ -30,6 +31,13 @@ NOT_FOR_RANKS = frozenset({"bundle", "dry_run", "job_name", "task_index"})
     default="parameter_server",
     show_default=True,
     help="Who has the variables.",
+)
+@click.option("--staged_vars/--nostaged_vars", default=False, help="Take gradients at variables of the step before.")
+@click.option(
+    "--cross_replica_sync/--nocross_replica_sync", default=True, help="Whether workers take their steps together."
+)
+@click.option(
+    "--backup_workers", type=click.IntRange(0), default=0, show_default=True, help="So many are not waited for."
 )
 @click.option("--local_parameter_device", type=click.Choice(["cpu", "gpu"]), help="Where they are in their owner.")
 @click.option("--num_gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs of each worker.")
@@ -81,18 +89,28 @@ def _request(options: dict[str, object]) -> Request:
     servers = hosts_of(cast("str | None", options["ps_hosts"]), "--ps_hosts")
     workers = hosts_of(cast("str | None", options["worker_hosts"]), "--worker_hosts")
     jobs, mode = Jobs(servers, workers or (() if servers else (HERE,)), gpus), cast(str, options["variable_update"])
+    warm_up, count = cast(int, options["num_warmup_batches"]), cast(int, options["num_batches"])
+    steps = steps_of(
+        is_staged=bool(options["staged_vars"]),
+        is_synchronous=bool(options["cross_replica_sync"]),
+        backups=cast(int, options["backup_workers"]),
+        count=count,
+        warm_up=warm_up,
+    )
     variables.check(mode, jobs, cast("str | None", options["local_parameter_device"]))
+    check_steps(steps, mode, jobs)
     return Request(
         model,
         mode,
+        steps,
         jobs,
         cast(int, options["batch_size"]),
         cast("int | None", options["image_size"]) or NETWORKS[model].image,
         narrow,
         cast(int, options["num_classes"]),
         cast("str | None", options["data_dir"]),
-        cast(int, options["num_warmup_batches"]),
-        cast(int, options["num_batches"]),
+        warm_up,
+        count,
         bool(options["as_json_"]),
         cast("int | None", options["threads"]),
     )
@@ -116,8 +134,8 @@ def _words(context: click.Context) -> list[str]:
             continue
         if not (isinstance(parameter, click.Option) and parameter.is_flag):
             words.append(f"{parameter.opts[0]}={value}")
-        elif value:
-            words.append(parameter.opts[0])
+        else:
+            words += (parameter.opts if value else parameter.secondary_opts)[:1]
     return words
 
 

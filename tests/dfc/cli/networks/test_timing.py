@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from itertools import repeat
 
 import numpy as np
 import pytest
 
 from dfc.cli.networks.timing import Summary, Timing, as_json, as_text, measure
+from dfc_runtime.distributed.calls.update_log import Updates
 
 BATCH = (np.zeros((4, 1, 1, 3), np.float32), np.zeros(4, np.int32))
 
@@ -27,6 +29,24 @@ def test_steps_to_warm_up_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert timing == Timing((3.0, 2.0), 4, 2.0)
     assert timing.rate == pytest.approx(8 / 5)
     assert timing.deviation == pytest.approx((4 / 2 - 4 / 3) / 2)
+
+
+def test_steps_of_a_call_share_its_seconds_and_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, losses = [0.0], iter([5.0, 4.0, 3.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+
+    def call(_batch: object) -> float:
+        clock[0] += 2
+        return next(losses)
+
+    assert measure(call, repeat(BATCH), 2, 4, 2) == Timing((1.0,) * 4, 2, 3.0)
+
+
+def test_how_late_updates_were_stands_below_the_table() -> None:
+    updates = Updates([], Counter({0: 3, 2: 1}), 1)
+    summary = Summary([Timing((1.0,), 4, 0.5, updates)], 2)
+    assert as_text("title", summary).splitlines()[-1] == "  updates by staleness: 0: 3, 2: 1; dropped: 1"
+    assert json.loads(as_json({}, summary))["staleness"] == {"0": 3, "2": 1}
 
 
 def test_workers_that_are_independent_add_up() -> None:

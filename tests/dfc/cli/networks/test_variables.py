@@ -6,6 +6,7 @@ import click
 import pytest
 
 from dfc.cli.networks.jobs import Jobs
+from dfc.cli.networks.steps import Steps
 from dfc.cli.networks.variables import check, deployment, owners
 from dfc_runtime.errors import UnsupportedError
 
@@ -20,7 +21,7 @@ def test_variables_are_dealt_out_by_size_and_listed_in_their_order() -> None:
 
 
 def test_servers_own_the_variables_and_workers_compute() -> None:
-    assert deployment("parameter_server", SPREAD, "x.dfg", {"w": 8, "b": 4}) == (
+    assert deployment("parameter_server", Steps(), SPREAD, "x.dfg", {"w": 8, "b": 4}) == (
         'deploy 1 for "x.dfg"\n\njob ps     tasks 2\njob worker tasks 2\n\nplace "**" on worker\n'
         'place "w" on ps task 0\nplace "b" on ps task 1\n\n'
         'replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 2\n'
@@ -28,7 +29,7 @@ def test_servers_own_the_variables_and_workers_compute() -> None:
 
 
 def test_replicas_have_all_variables_on_their_gpus() -> None:
-    text = deployment("replicated", Jobs((), ("a", "b"), 2), "x.dfg", {})
+    text = deployment("replicated", Steps(), Jobs((), ("a", "b"), 2), "x.dfg", {})
     assert "job worker tasks 4 with gpu = 1\n" in text
     assert 'place "**" on worker any gpu\n' in text
     assert "ps" not in text
@@ -37,7 +38,7 @@ def test_replicas_have_all_variables_on_their_gpus() -> None:
 
 @pytest.mark.parametrize(("mode", "jobs"), [("independent", Jobs((), ("a", "b"), 0)), ("parameter_server", ONE)])
 def test_programs_that_share_nothing_have_no_deployment(mode: str, jobs: Jobs) -> None:
-    assert deployment(mode, jobs, "x.dfg", {}) == ""
+    assert deployment(mode, Steps(), jobs, "x.dfg", {}) == ""
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,13 @@ def test_all_arguments_of_the_guide_are_accepted(dfc: Command) -> None:
     assert "job_name" not in started
 
 
+def test_ranks_are_told_which_steps_there_are_and_the_deployment_says_it(dfc: Command) -> None:
+    ended = dfc("bench", "cnn", *TINY, "--ps_hosts=a", "--worker_hosts=b,c", "--nocross_replica_sync", "--dry-run")
+    (started,) = [line for line in ended.out.splitlines() if "mpiexec" in line]
+    assert "--nocross_replica_sync" in started
+    assert ended.out.endswith('mode = "async", split = "B", combine = "mean", blocks = 20\n')
+
+
 def test_the_deployment_that_is_printed_is_accepted(dfc: Command) -> None:
     ended = dfc("bench", "cnn", *TINY, *SPREAD, "--dry-run")
     text = ended.out[ended.out.index("deploy 1") :]
