@@ -64,7 +64,7 @@ Queues        queue_put queue_take queue_take_up_to queue_size queue_close   see
               mutex_acquire mutex_release                  see `dfc.ops.effects.mutexes`
 Records       record_next parse_example decode_raw decode_image   see `dfc.ops.effects.records`
 Host output   summary_scalar summary_histogram debug_print clock   see `dfc.ops.effects.host_io`
-Messages      send recv contribute combined                see `dfc.ops.effects.communication`
+Messages      send recv contribute combined own_rows send_rows   see `dfc.ops.effects.communication`
               route_ids routed_ids route_rows routed_rows answer_rows answered_rows shard_place shard_rows
               shard_positions                              see `dfc.ops.effects.routing`
 """

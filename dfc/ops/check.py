@@ -297,6 +297,8 @@ _SPECIAL: dict[str, Callable[[Node, Resources], Iterable[str]]] = {
     "assert": _check_assert,
     "send": _check_message,
     "recv": _check_message,
+    "own_rows": _check_message,
+    "send_rows": _check_message,
     "contribute": _check_message,
     "combined": _check_message,
     "if": _check_if,

@@ -10,13 +10,24 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from dfc.deferred.dataclasses import dataclass
+from dfc.diagnostics.source import Span
+from dfc.distribute.deployment.model import TaskSite
 from dfc.distribute.partition.model import Edge, RankRole
 from dfc.distribute.partition.needs import Needs
+from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node, Value
+from dfc.ir.names import rename
 from dfc.ir.regions import bodies, for_view, if_view, while_view
-from dfc.ir.types import TokenType
-from dfc.ops.attributes import ForAttributes
-from dfc.ops.effects.communication import NETWORK, RecvAttributes, SendAttributes
+from dfc.ir.types import TensorType, TokenType
+from dfc.ops.attributes import AxisAttributes, ForAttributes, TypeAttributes
+from dfc.ops.builder import Builder
+from dfc.ops.effects.communication import (
+    NETWORK,
+    OwnRowsAttributes,
+    RecvAttributes,
+    SendAttributes,
+    SendRowsAttributes,
+)
 
 
 @dataclass(slots=True)
@@ -44,7 +55,13 @@ class RoleBlock:
     """Builds the block of one entry for one role. `sends` are the edges of values that this role sends."""
 
     def __init__(
-        self, role: RankRole, needs: Needs, blocks: dict[Value, Block], edges: dict[Value, Edge], sends: set[Value]
+        self,
+        role: RankRole,
+        needs: Needs,
+        blocks: dict[Value, Block],
+        edges: dict[Value, Edge],
+        sends: set[Value],
+        deals: dict[Node, Edge],
     ) -> None:
         self._role = role
         self._needs = needs
@@ -53,6 +70,7 @@ class RoleBlock:
         self._blocks = blocks
         self._edges = edges
         self._sends = sends
+        self._deals = deals
         self._values: dict[Value, Value] = {}
         self._frames: list[tuple[Block, _Frame]] = []
 
@@ -76,7 +94,9 @@ class RoleBlock:
     def _nodes(self, block: Block) -> None:
         frame = self._frames[-1][1]
         for node in block.nodes:
-            if node in self._runs:
+            if isinstance(node.attributes, OwnRowsAttributes):
+                self._own_rows(node, node.attributes, frame)
+            elif node in self._runs:
                 copy = self._region(node) if node.regions else self._copy(node, frame)
                 frame.nodes.append(copy)
                 self._note_tokens(copy, frame)
@@ -84,6 +104,36 @@ class RoleBlock:
                     self._send(value, frame)
             elif node in self._awaited:
                 self._value(self._awaited[node])
+
+    def _own_rows(self, node: Node, how: OwnRowsAttributes, frame: _Frame) -> None:
+        """Rows of a batch: sent by the task that has it, received by the others; taken from it where it is."""
+        edge = self._deals.get(node)
+        batch = node.operands[0]
+        has_batch = self._role.runs(self._needs.sites[batch])
+        is_speaker = edge is not None and self._speaks_for(edge)
+        if edge is not None and has_batch and is_speaker:
+            sent = SendRowsAttributes(edge.key, edge.source, edge.destinations, how.blocks, how.type)
+            operands = [self._value(batch), frame.token(NETWORK)]
+            types = (TokenType(NETWORK),)
+            send = Node("send_rows", operands, types, attributes=sent, name=f"{edge.key}/send", span=node.span)
+            frame.nodes.append(send)
+            self._note_tokens(send, frame)
+        if node not in self._runs:
+            return
+        if has_batch:
+            here, before = self._value(batch), len(frame.nodes)
+            output = Builder.appending(frame.nodes, name=node.name, span=node.span)
+            self._values[node.result] = _rows_of(output, here, how)
+            for number, helper in enumerate(frame.nodes[before:-1]):
+                rename(helper, f"{node.name}/number_{number}")
+            return
+        assert edge is not None, node
+        received = RecvAttributes(edge.key, edge.source, how.type)
+        self._values[node.result] = self._received(received, f"{edge.key}/recv", node.span, frame)
+
+    def _speaks_for(self, edge: Edge) -> bool:
+        job, _, task = edge.source.partition(":")
+        return self._role.runs(TaskSite(job, int(task)))
 
     def _copy(self, node: Node, frame: _Frame) -> Node:
         operands = [self._operand(value, frame) for value in node.operands]
@@ -111,12 +161,15 @@ class RoleBlock:
     def _receive(self, value: Value, frame: _Frame) -> None:
         edge = self._edges[value]
         attributes = RecvAttributes(edge.key, edge.source, value.tensor)
-        types = (value.type, TokenType(NETWORK))
         span = value.node.span if value.node is not None else edge.span
-        node = Node("recv", [frame.token(NETWORK)], types, attributes=attributes, name=f"{edge.key}/recv", span=span)
+        self._values[value] = self._received(attributes, f"{edge.key}/recv", span, frame)
+
+    def _received(self, attributes: RecvAttributes, name: str, span: Span, frame: _Frame) -> Value:
+        types = (attributes.type, TokenType(NETWORK))
+        node = Node("recv", [frame.token(NETWORK)], types, attributes=attributes, name=name, span=span)
         frame.nodes.append(node)
         self._note_tokens(node, frame)
-        self._values[value] = node.result
+        return node.result
 
     def _send(self, value: Value, frame: _Frame) -> None:
         edge = self._edges.get(value)
@@ -203,3 +256,12 @@ class RoleBlock:
             name=node.name,
             span=node.span,
         )
+
+
+def _rows_of(output: Builder, batch: Value, how: OwnRowsAttributes) -> Value:
+    """The rows of the task's blocks, of a batch that is here."""
+    count, size, *rest = how.type.shape
+    rows = output.apply("iota", attributes=TypeAttributes(TensorType(I64, (count * size,))))
+    rows = output.apply("add", rows, output.size(how.first * size))
+    picked = output.apply("gather", batch, rows, attributes=AxisAttributes(0))
+    return output.reshape(picked, (count, size, *rest))

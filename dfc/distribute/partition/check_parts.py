@@ -19,7 +19,7 @@ from dfc.distribute.partition.model import RankGraphs
 from dfc.ir.dtypes import I64
 from dfc.ir.graph import Block, Node
 from dfc.ir.types import TensorType
-from dfc.ops.effects.communication import RecvAttributes, SendAttributes
+from dfc.ops.effects.communication import RecvAttributes, SendAttributes, SendRowsAttributes
 from dfc.ops.effects.routing import RouteAttributes, RoutedAttributes
 
 Task = tuple[str, int]
@@ -79,6 +79,9 @@ def _events(parts: RankGraphs, block: Block, task: Task) -> Iterator[_Event]:
             case SendAttributes(key, source, destinations):
                 to = _expanded(parts, destinations, _task(source)) if _task(source) == task else ()
                 yield _Event(key, to, None, node.operands[0].tensor, region)
+            case SendRowsAttributes(key, source, destinations, _, type_):
+                to = _expanded(parts, destinations, _task(source)) if _task(source) == task else ()
+                yield _Event(key, to, None, type_, region)
             case RecvAttributes(key, source, type_):
                 yield _Event(key, (), _task(source), type_, region)
             case RouteAttributes() as how:
@@ -93,7 +96,13 @@ def _events(parts: RankGraphs, block: Block, task: Task) -> Iterator[_Event]:
 def _leaves(parts: RankGraphs, node: Node) -> bool:
     """Whether a message is for others than these roles, or from them."""
     match node.attributes:
-        case SendAttributes(key) | RecvAttributes(key) | RouteAttributes(key) | RoutedAttributes(key):
+        case (
+            SendAttributes(key)
+            | SendRowsAttributes(key)
+            | RecvAttributes(key)
+            | RouteAttributes(key)
+            | RoutedAttributes(key)
+        ):
             return key in parts.outer
         case _:
             return False

@@ -18,6 +18,7 @@ from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.measured import Dependence, measured
 from dfc.ir.regions import controls, flows, view
+from dfc.ops.effects.communication import OwnRowsAttributes
 from dfc.ops.effects.effects import effect
 from dfc.ops.effects.queues import TAKES
 from dfc.ops.record import Effect
@@ -30,13 +31,14 @@ class Needs:
     """`runs`: the nodes of each role. `crossing`: the roles that need a value from elsewhere. `feeds`: the roles that
     need a parameter of the entry. `results`: the roles each result comes from, several only where each has a piece.
     `awaited`: by role, what it receives where others take from a queue, before it goes on: where there is no more to
-    take, it has changed nothing that stands behind."""
+    take, it has changed nothing that stands behind. `dealt`: of each batch the roles that get rows of it."""
 
     sites: ValueSites
     runs: dict[RankRole, set[Node]]
     crossing: dict[Value, set[RankRole]] = field(default_factory=dict["Value", "set[RankRole]"])
     feeds: dict[Value, set[RankRole]] = field(default_factory=dict["Value", "set[RankRole]"])
     results: list[tuple[RankRole, ...]] = field(default_factory=list["tuple[RankRole, ...]"])
+    dealt: dict[Node, set[RankRole]] = field(default_factory=dict[Node, "set[RankRole]"])
     awaited: dict[RankRole, dict[Node, Value]] = field(default_factory=dict[RankRole, "dict[Node, Value]"])
 
     def taking_part(self) -> tuple[RankRole, ...]:
@@ -96,6 +98,8 @@ class _Finder:
 
     def _await(self, take: Node, role: RankRole) -> None:
         values = [value for value in take.results if not value.is_token]
+        if any(role in roles and node.operands[0] in values for node, roles in self._needs.dealt.items()):
+            return  # the rows that it gets stand right behind the take
         known = [value for value in values if role in self._needs.crossing.get(value, ())]
         awaited = min(known or values, key=lambda value: state_bytes(value.tensor))
         self._require(awaited, role)
@@ -115,6 +119,11 @@ class _Finder:
         for role in self._roles:
             if role.runs(self._placement.nodes[node]):
                 self._needs.runs[role].add(node)
+                if isinstance(node.attributes, OwnRowsAttributes) and not role.runs(
+                    self._needs.sites[node.operands[0]]
+                ):
+                    self._needs.dealt.setdefault(node, set()).add(role)
+                    continue
                 for value in (*node.operands, *(v for result in node.results for v in self._sizes.of(result))):
                     self._require(value, role)
 

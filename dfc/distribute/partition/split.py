@@ -11,7 +11,7 @@ from dfc.distribute.partition.checkpoints import Steps
 from dfc.distribute.partition.model import Edge, EntryParts, RankGraphs, RankRole, first_task, roles_of
 from dfc.distribute.partition.needs import Needs, block_of_values, needs_of
 from dfc.ir.dims import Symbol
-from dfc.ir.graph import Entry, Graph, ResourceKind, Value
+from dfc.ir.graph import Entry, Graph, Node, ResourceKind, Value
 from dfc.ir.names import NameSet
 from dfc.ir.types import TensorType
 
@@ -44,8 +44,10 @@ def _entry(
     entry: Entry, placement: Placement, roles: Sequence[RankRole], parts: RankGraphs, pieces: Collection[str]
 ) -> None:
     needs = needs_of(entry, placement, roles, pieces)
-    edges, sends = _edges(entry, needs, roles, NameSet(parts.outer))
-    parts.edges += edges.values()
+    keys = NameSet(parts.outer)
+    edges, sends = _edges(entry, needs, roles, keys)
+    deals = _deals(needs, roles, keys)
+    parts.edges += [*edges.values(), *deals.values()]
     blocks = block_of_values(entry.block)
     outputs = [value for value in entry.block.outputs if not value.is_token]
     feeds = [value for value in entry.block.parameters if not value.is_token]
@@ -55,7 +57,7 @@ def _entry(
     for role in taking_part:
         taken = [n for n, value in enumerate(feeds) if role in needs.feeds.get(value, ())]
         result_numbers = [n for n, giving in enumerate(needs.results) if role in giving]
-        builder = RoleBlock(role, needs, blocks, edges, sends[role])
+        builder = RoleBlock(role, needs, blocks, edges, sends[role], deals)
         block = builder.build(entry.block, [feeds[n] for n in taken], [outputs[n] for n in result_numbers])
         parts.graphs[role].entries[entry.name] = replace(
             entry,
@@ -104,6 +106,19 @@ def _edges(
         speaker = next(r for r in roles if r.runs(site) and r.task in (None, site.task or 0))
         sends[speaker].add(value)
     return edges, sends
+
+
+def _deals(needs: Needs, roles: Sequence[RankRole], keys: NameSet) -> dict[Node, Edge]:
+    """An edge for the rows of each batch that tasks share out, by the node that has what each of them gets."""
+    edges: dict[Node, Edge] = {}
+    for node in sorted(needs.dealt, key=lambda each: each.name):
+        site = needs.sites[node.operands[0]]
+        assert site is not None, node
+        name = node.operands[0].name
+        edges[node] = Edge(
+            keys.fresh(node.name), first_task(site), _destinations(roles, needs.dealt[node]), name, node.span
+        )
+    return edges
 
 
 def _destinations(roles: Sequence[RankRole], wanting: set[RankRole]) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from dfc.ir import walk
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.graph import Entry, Node
 from dfc.ops.attributes import ForAttributes
-from dfc.ops.effects.communication import CombinedAttributes, ContributeAttributes
+from dfc.ops.effects.communication import CombinedAttributes, ContributeAttributes, OwnRowsAttributes
 
-SHARED = (ContributeAttributes, CombinedAttributes)
+SHARED = (ContributeAttributes, CombinedAttributes, OwnRowsAttributes)
 
 
 def is_blockwise(node: Node, count: Symbol) -> bool:

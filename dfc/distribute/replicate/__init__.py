@@ -26,7 +26,7 @@ from dfc.distribute.pipelines.connected import state_of
 from dfc.distribute.replicate import mistakes
 from dfc.distribute.replicate.model import Combination, Piece, Replication
 from dfc.distribute.replicate.rewrite import Shape, rewritten
-from dfc.distribute.replicate.takes import split_takes, takes_of
+from dfc.distribute.replicate.takes import CuttingTakes, split_takes, takes_of
 from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol
 from dfc.ir.graph import Entry, Graph
@@ -61,6 +61,8 @@ def replicate(
     with sizes_compared():
         entry, cutting = _split_entry(entry, statement, symbol)
         rows = rows_of(entry)
+        if isinstance(cutting, CuttingTakes):
+            rows = replace(rows, stacked=rows.stacked | cutting.gathers)
         splits = analyse(entry, cutting, rows)
         feeds = _feeds(entry, splits)
         if not feeds and not queue:

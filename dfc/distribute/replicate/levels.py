@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 
 from dfc.deferred.dataclasses import dataclass
+from dfc.distribute.replicate.takes import gives_own_rows
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.measured import Dependence
 from dfc.ops.lowering.views import Movement, movement_of
@@ -144,6 +145,8 @@ class _Leveller:
 
     def _shared(self, node: Node) -> None:
         required = list(self._splits.required(node))
+        if gives_own_rows(node, self._splits.cutting):  # by the numbers of the blocks alone, behind the take
+            required = [(value, state) for value, state in required if isinstance(state, Common)]
         level = self._after(node, required)
         _at(self._result.common, level).append(node)
         for value in node.results:

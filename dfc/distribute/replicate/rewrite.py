@@ -19,6 +19,7 @@ from dfc.distribute.replicate.emit import Emitter, behind_numbers, with_blocks_a
 from dfc.distribute.replicate.levels import arrange, common_requirements
 from dfc.distribute.replicate.model import Combination
 from dfc.distribute.replicate.small import Part, combined, small
+from dfc.distribute.replicate.takes import gives_own_rows, own_rows
 from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol, dim
 from dfc.ir.dtypes import I64
@@ -38,8 +39,7 @@ NETWORK_TOKEN = TokenType(NETWORK)
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Names of the new sizes, and who combines. `counts_by_name`: no feed has an axis of blocks, so that a call says
-    how many there are."""
+    """Names of the new sizes, and who combines. `counts_by_name`: calls say how many blocks there are, no feed."""
 
     count: Symbol
     first: Symbol
@@ -181,6 +181,10 @@ class _Straight:
         """Rows that are picked or assigned by number, by the numbers of all blocks of the task at once."""
         use, work, output = self._splits.uses[node], self._work, self._output
         output.name, output.span = node.name, node.span
+        if gives_own_rows(node, self._splits.cutting):
+            pair = own_rows(output, self._emitter.common[node.operands[0]], self._network, work.shape, work.splits)
+            work.stacked[node.result], self._network = pair
+            return
         plain = [v for v in node.operands if not v.is_token]
         operands = [
             work.stacked[v] if isinstance(w, Split) else self._emitter.common[v]

@@ -3,15 +3,16 @@
     let x = queue_take(..)    ->   let whole = queue_take(..)
                                    let x = gather(whole, iota(128), axis = 0)
 
-The take runs once for the whole batch, on the task of its queue, and every task gets the batch. The numbers of the rows
-are what is cut: `iota` gives a block those of its own rows, and the gather picks them. Where the whole is needed, both
-are common. Assumes an entry after all passes. Guarantees that what is cut has a first axis of the same size in all
-fields, which is a multiple of the blocks.
+The take runs once for the whole batch, on the task of its queue. The numbers of the rows are what is cut, so what the
+gather picks is: each task has the rows of its blocks (`own_rows`), which `partition` has sent to it. Assumes an entry
+after all passes. Guarantees that what is cut has a first axis of the same size in all fields, which is a multiple of
+the blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError
@@ -26,17 +27,21 @@ from dfc.ir.rewrite import Pass, RewriteSite, rebuild, with_block
 from dfc.ir.types import TensorType
 from dfc.ops.attributes import AxisAttributes, TypeAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.effects.communication import OwnRowsAttributes
 from dfc.ops.effects.queues import TAKE, TAKES, TakeAttributes
 from dfc.ops.rules.sharding import Cutting
+from dfc.transforms.batch.analysis import BlockSplits
 
 ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True)
 class CuttingTakes(Cutting):
-    """Constant sizes, of which those that the numbers in `starts` have are cut. No size has the symbol in it."""
+    """Constant sizes, of which those that the numbers in `starts` have are cut; `gathers` pick by them. No size has the
+    symbol in it."""
 
     starts: frozenset[Node] = frozenset()
+    gathers: frozenset[Node] = frozenset()
 
     def can_split(self, size: Dim) -> bool:
         return size % dim(self.blocks) == ZERO
@@ -46,6 +51,32 @@ class CuttingTakes(Cutting):
 
     def first_axis(self, shape: Sequence[Dim]) -> int | None:
         return None
+
+
+class TaskBlocks(Protocol):
+    """The sizes that say how many blocks a task has, and which is its first."""
+
+    @property
+    def count(self) -> Symbol: ...
+
+    @property
+    def first(self) -> Symbol: ...
+
+
+def gives_own_rows(node: Node, cutting: Cutting) -> bool:
+    """Whether a node picks the rows of blocks out of what was taken."""
+    return isinstance(cutting, CuttingTakes) and node in cutting.gathers
+
+
+def own_rows(
+    output: Builder, batch: Value, network: Value, blocks: TaskBlocks, splits: BlockSplits
+) -> tuple[Value, Value]:
+    """The rows of a task's blocks, of a batch that one task has; and the token behind."""
+    size, *rest = batch.tensor.shape
+    type_ = batch.tensor.with_shape((dim(blocks.count), splits.cutting.part(size), *rest))
+    attributes = OwnRowsAttributes(splits.cutting.blocks, dim(blocks.first), type_)
+    rows, behind = output.add("own_rows", (batch, network), (type_, network.type), attributes).results
+    return rows, behind
 
 
 def takes_of(entry: Entry, queue: str) -> list[Node]:
@@ -62,7 +93,7 @@ def split_takes(entry: Entry, statement: Replicate) -> tuple[Entry, CuttingTakes
     rows = _Rows(statement.split)
     block = rebuild(entry.block, rows)
     symbol = Symbol("B")
-    cutting = CuttingTakes(symbol, statement.blocks, frozenset(rows.numbers))
+    cutting = CuttingTakes(symbol, statement.blocks, frozenset(rows.numbers), frozenset(rows.gathers))
     return with_block(entry, name_nodes(block, entry.block)), cutting
 
 
@@ -78,11 +109,12 @@ def _queue(node: Node) -> str:
 
 
 class _Rows(Pass):
-    """Numbers of rows behind takes; `numbers` are the nodes that make them."""
+    """Numbers of rows behind takes; `numbers` are the nodes that make them, `gathers` those that use them."""
 
     def __init__(self, queue: str) -> None:
         self._queue = queue
         self.numbers: list[Node] = []
+        self.gathers: list[Node] = []
 
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
         if site.node.op != TAKE or _queue(site.node) != self._queue:
@@ -96,7 +128,11 @@ class _Rows(Pass):
         assert rows.node is not None
         self.numbers.append(rows.node)
         first = AxisAttributes(0)
-        return [
-            value if value.is_token or not value.tensor.shape else output.apply("gather", value, rows, attributes=first)
-            for value in take.results
-        ]
+        results: list[Value] = []
+        for value in take.results:
+            if value.is_token or not value.tensor.shape:
+                results.append(value)
+                continue
+            results.append(output.apply("gather", value, rows, attributes=first))
+            self.gathers.append(output.block.nodes[-1])
+        return results

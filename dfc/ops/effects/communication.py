@@ -4,6 +4,8 @@
     recv(RecvAttributes): t -> x, t
     contribute(ContributeAttributes): x, number, t -> t  number: the global number of the block, i64
     combined(CombinedAttributes): t -> x, t
+    own_rows(OwnRowsAttributes): x, t -> rows, t         the rows of the task's blocks, of a batch that is somewhere
+    send_rows(SendRowsAttributes): x, t -> t             sends each task the rows of its blocks
 
 A value that is sent arrives unchanged. What all blocks of a job contribute under one key is combined in the order of
 blocks: `combined` gives each task the same result, whatever the number of tasks. The evaluator is given a network.
@@ -16,6 +18,7 @@ from dataclasses import replace
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.attributes import Attributes
+from dfc.ir.dims import Dim
 from dfc.ir.types import TensorType
 from dfc.ops.effects.host_ops import HostOps, no_results, not_evaluated
 from dfc.ops.record import Parameter
@@ -48,6 +51,27 @@ class RecvAttributes(Attributes):
 
 
 @dataclass(frozen=True, slots=True)
+class OwnRowsAttributes(Attributes):
+    """What a task of a job has of a batch that is cut into `blocks` along its first axis: as many as the first axis of
+    the `type` says, from the number `first` on. `partition` makes of it what it takes, by where the batch is."""
+
+    blocks: int
+    first: Dim
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class SendRowsAttributes(Attributes):
+    """As `SendAttributes`, but each task gets what it has of the `blocks` along the first axis, of this type."""
+
+    key: str
+    source: str
+    destinations: tuple[str, ...]
+    blocks: int
+    type: TensorType
+
+
+@dataclass(frozen=True, slots=True)
 class ContributeAttributes(Attributes):
     """The part of one block of `blocks`, which the tasks of `job` share out; `stacked`: those of all blocks of the
     task, from the number on, one behind the other along an axis in front."""
@@ -72,7 +96,7 @@ class CombinedAttributes(Attributes):
 
 
 def _result(_types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:
-    assert isinstance(attributes, RecvAttributes | CombinedAttributes)
+    assert isinstance(attributes, RecvAttributes | CombinedAttributes | OwnRowsAttributes)
     return (attributes.type,)
 
 
@@ -91,7 +115,7 @@ def _register(
     *parameters: Parameter,
     rules: OpRules = DEFAULTS,
 ) -> None:
-    gives = attributes in (RecvAttributes, CombinedAttributes)
+    gives = attributes in (RecvAttributes, CombinedAttributes, OwnRowsAttributes)
     signature = ", ".join(f"{p.name}: {p.type}" for p in parameters)
     _OPS.register(
         name,
@@ -110,6 +134,8 @@ MESSAGE = replace(DEFAULTS, cost=free)
 _value = Parameter("value", type="T[..S]")
 _register("send", "Sends a value to other tasks; does not wait for them.", SendAttributes, _value, rules=MESSAGE)
 _register("recv", "Waits for a value from another task.", RecvAttributes, rules=MESSAGE)
+_register("own_rows", "The rows of the blocks of a task, wherever the batch is.", OwnRowsAttributes, _value)
+_register("send_rows", "Sends other tasks the rows of their blocks.", SendRowsAttributes, _value, rules=MESSAGE)
 _register(
     "contribute",
     "Gives the part of one block to what all blocks of a job make together; does not wait.",

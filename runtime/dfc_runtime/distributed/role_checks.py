@@ -37,6 +37,7 @@ class _Form:
 
 _FORMS: Mapping[str, _Form] = {
     "send": _Form(1, 0, "value"),
+    "send_rows": _Form(1, 0, "value"),
     "recv": _Form(0, 1, "value"),
     "contribute": _Form(2, 0, "combination", producer="job"),
     "combined": _Form(0, 1, "combination", producer="job"),
@@ -201,6 +202,18 @@ def _check_edge(each: HostSite, form: _Form, topology: Topology) -> None:
             raise ValueError("it has not one sender")
         for text in destinations:
             _known_ranks(text, topology)
+    if each.kind == "send_rows":
+        _check_dealt(each, topology)
+
+
+def _check_dealt(each: HostSite, topology: Topology) -> None:
+    """The rows of a batch are as many for each of the blocks of the entry."""
+    blocks, shape = each.attributes["blocks"], each.inputs[0].shape
+    entry = next((entry for entry in topology.cluster.entries if entry.name == each.entry), None)
+    if type(blocks) is not int or entry is None or blocks != entry.blocks or not blocks:
+        raise ValueError("its blocks are not those of the entry")
+    if not shape or not isinstance(shape[0], int) or shape[0] % blocks:
+        raise ValueError("its rows cannot be dealt")
 
 
 def _check_combination(each: HostSite, topology: Topology) -> None:

@@ -27,7 +27,13 @@ from dfc_runtime.observe.kernel_times import TICK, pairing
 MOST_EVENTS = 1_000_000
 COLUMNS = 4
 """Begin and end in nanoseconds, the number of the label, the number of the thread."""
-CATEGORIES = {"send": "send", "recv": "receive", "contribute": "contribution", "combined": "combination"}
+CATEGORIES = {
+    "send": "send",
+    "send_rows": "send",
+    "recv": "receive",
+    "contribute": "contribution",
+    "combined": "combination",
+}
 """Categories by kind of request; others are `host`."""
 
 LOAD = "load"

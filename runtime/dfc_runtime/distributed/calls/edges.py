@@ -16,6 +16,7 @@ from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.distributed.calls.routing import Router
 from dfc_runtime.distributed.reduce.operation import Group, Operation
 from dfc_runtime.distributed.reduce.reducer import Reducer
+from dfc_runtime.distributed.reduce.reduction_plan import dealt
 from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.distributed.transport.buffers import Pool
 from dfc_runtime.distributed.transport.comm import FIRST_EDGE, Array, Bytes, as_bytes
@@ -97,6 +98,7 @@ class Edges:
         """By the kind of host call."""
         return {
             "send": self.send,
+            "send_rows": self.send_rows,
             "recv": self.receive,
             "contribute": self.contribute,
             "combined": self.combined,
@@ -144,6 +146,26 @@ class Edges:
             self._sender.send_buffer(end.key, halves, end.short, tag)
         if end.whole:
             self._sender.send(end.key, end.bytes_of(value), end.whole, tag)
+
+    def send_rows(self, request: HostRequest) -> None:
+        """Sends each task the rows of its blocks, which lie one behind the other, if this is the task that has all."""
+        end, value, blocks = self._end(request.site), request.inputs[0], request.site.attributes["blocks"]
+        assert isinstance(blocks, int)
+        if end.source != self._comm.rank or not value.nbytes:
+            return
+        tag, rows = self._tag(end.number), len(value) // blocks
+        for rank in (*end.short, *end.whole):
+            task = self._topology.by_rank[rank]
+            first, last = dealt(blocks, self._topology.tasks[task.job], task.number)
+            own = value[first * rows : last * rows]
+            if not own.nbytes:
+                continue
+            if rank in end.short:
+                halves = self._pool.take(own.size * 2)
+                compressed(own, halves)
+                self._sender.send_buffer(end.key, halves, [rank], tag)
+            else:
+                self._sender.send(end.key, as_bytes(own), [rank], tag)
 
     def receivers(self, site: HostSite) -> Sequence[int]:
         """The ranks that this one sends to at such a place of the program."""

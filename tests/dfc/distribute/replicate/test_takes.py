@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dfc.diagnostics.diagnostic import CompileError
+from dfc.diagnostics.source import SourceFile
 from dfc.distribute.replicate import Replication, replicate
+from dfc.driver.many_ranks import distribute
 from dfc.driver.pipeline import optimise
+from dfc.ir import walk
 from dfc.ir.graph import Graph
 from tests.support.building import graph_of
 from tests.support.deploying import diagnosed, resolved
@@ -48,6 +51,19 @@ def test_gradients_and_losses_are_sums_over_blocks_and_the_rest_is_computed_once
         ("sum", "f32[8]"),
     ]
     assert (about.queue, about.feeds, about.results) == ("batches", {}, {})
+
+
+def test_tasks_get_the_rows_of_their_blocks_and_nothing_else_of_a_batch() -> None:
+    built = graph()
+    lines = LINES.replace("worker tasks 2", "worker tasks 2\njob reader tasks 1") + 'place "batches" on reader\n'
+    program = distribute(built, optimise(built), SourceFile("x.deploy", lines))
+    entries = {role.name: part.entries["train"] for role, part in program.parts.graphs.items()}
+    kinds = {
+        name: [n.op for n in walk.nodes(e.block) if n.op.endswith(("recv", "rows"))] for name, e in entries.items()
+    }
+    assert kinds == {"worker": ["recv", "recv"], "reader-0": ["send_rows", "send_rows"]}
+    received = [str(node.results[0].type) for node in walk.nodes(entries["worker"].block) if node.op == "recv"]
+    assert sorted(received) == ["f32[NB, 2, 8]", "f32[NB, 2]"]
 
 
 def test_what_is_no_batch_of_so_many_rows_is_refused_with_its_line() -> None:
