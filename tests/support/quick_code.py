@@ -77,7 +77,8 @@ def quick_code(*, optimised: bool = False) -> Iterator[None]:
 
 
 @cache
-def _machine(machine: Machine) -> llvm.TargetMachine:
+def _machine(machine: Machine, *, is_written_out: bool) -> llvm.TargetMachine:
+    """Instructions are chosen quickly, whether or not the text `is_written_out`."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(machine.triple)

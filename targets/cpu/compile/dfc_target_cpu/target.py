@@ -40,7 +40,7 @@ class CpuTarget:
             Variant(
                 machine,
                 text,
-                tuple(compile_objects(text.texts, machine, libraries=text.libraries)),
+                tuple(compile_objects(text.texts, machine, libraries=text.libraries, written_out=text.written_out)),
                 count_winograd(program.kernels, machine),
             )
             for machine, text in lowered
@@ -99,7 +99,9 @@ class CpuCode:
         return Lowered("cpu", images, self.constants, self.offsets, notes, shown, compilers())
 
     def _listings(self) -> tuple[str, ...]:
-        return tuple(f"; {each.machine.name}\n" + "\n".join(each.text.texts) for each in self.variants)
+        return tuple(
+            f"; {each.machine.name}\n" + "\n".join([*each.text.texts, *each.text.written_out]) for each in self.variants
+        )
 
 
 def machines(options: TargetOptions) -> list[Machine]:

@@ -43,11 +43,13 @@ from dfc_target_cpu.windows.plans import aligned, packed_bytes, planned_windows,
 class LoweredText:
     """Module texts of one variant, and what the driver must know. The first text has the entries; behind it
     is one for each kernel, the same in all programs that have it; `launches` are the names by which they are called.
-    Then come those of routines. `libraries` are texts that need no optimiser."""
+    Then come those of routines. `libraries` are texts that need no optimiser; `written_out`, where there are many
+    launches, that of functions which are `AS_WRITTEN`."""
 
     texts: list[str]
     launches: list[str]
     libraries: list[str]
+    written_out: list[str]
     symbols: list[str]
     spill_bytes: int
     workspace_bytes: int
@@ -88,9 +90,11 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     elements = product_elements(others)
     routines = sorted({kernel.name for kernel in others if isinstance(kernel, RoutineKernel)})
     plain = [*([gemm_library(machine, elements)] if elements else []), *libraries(machine, planned)]
-    texts, launches = [module.text(), *kernels.launches], list(kernels.launches.values())
+    entries, written_out = module.divided(AS_WRITTEN)
+    texts, launches = [entries, *kernels.launches], list(kernels.launches.values())
     texts += [routine_library(machine, name) for name in routines]
-    return LoweredText(texts, launches, plain, symbols, lowering.spill_bytes, strands.bytes, polling)
+    apart = [written_out] if written_out else []
+    return LoweredText(texts, launches, plain, apart, symbols, lowering.spill_bytes, strands.bytes, polling)
 
 
 def _strands(program: Program, sharing: Container[Kernel], spill: int, workspace: int) -> Strands:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from dfc_target_cpu.link.compile import OPTIMISED, PLAIN, WRITTEN_OUT
 from dfc_target_cpu.link.image import CodeImage, link_image
 from dfc_target_cpu.link.memory_functions import MEMORY_FUNCTIONS, memory_functions_text
 from dfc_target_cpu.link.objects import objects_of
@@ -13,7 +14,7 @@ def build_image(
     machine: Machine,
     exports: Sequence[str] | None = None,
     *,
-    speed_level: int = 2,
+    speed_level: int = OPTIMISED,
     libraries: Sequence[str] = (),
 ) -> CodeImage:
     """One image of one or more module texts, and of `libraries`: texts so plain that they skip the optimiser."""
@@ -21,10 +22,16 @@ def build_image(
 
 
 def compile_objects(
-    texts: Sequence[str], machine: Machine, *, speed_level: int = 2, libraries: Sequence[str] = ()
+    texts: Sequence[str],
+    machine: Machine,
+    *,
+    speed_level: int = OPTIMISED,
+    libraries: Sequence[str] = (),
+    written_out: Sequence[str] = (),
 ) -> list[bytes]:
-    """An object of each text, then of each library."""
-    return objects_of(texts, machine, speed_level) + objects_of(libraries, machine, 0)
+    """An object of each text, then of each library, then of each text that is only written out."""
+    jobs = [(text, speed_level) for text in texts] + [(text, PLAIN) for text in libraries]
+    return objects_of([*jobs, *((text, WRITTEN_OUT) for text in written_out)], machine)
 
 
 def link_objects(
@@ -37,6 +44,6 @@ def link_objects(
 
     def supply(names: Sequence[str]) -> bytes | None:
         supplied = MEMORY_FUNCTIONS.intersection(names)
-        return objects_of([memory_functions_text(machine)], machine, 0)[0] if supplied else None
+        return objects_of([(memory_functions_text(machine), PLAIN)], machine)[0] if supplied else None
 
     return link_image(objects, exports, supply, renamed)

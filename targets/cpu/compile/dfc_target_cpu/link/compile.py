@@ -2,7 +2,7 @@
 
 Assumes text that is already vectorised and fused: the optimiser cleans up addresses, hoists invariants and inlines,
 it does not look for vectors. Guarantees that unsound text is refused with `CodeGenerationError` before code generation
-starts (LLVM would end the process), and equal bytes for equal text.
+starts (LLVM would end the process), and equal bytes for equal text, machine and speed level.
 """
 
 import functools
@@ -14,6 +14,10 @@ import llvmlite.binding as llvm
 from dfc.bundle.disk_cache import digest, file_identity
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cpu.machine import Machine
+
+OPTIMISED, PLAIN, WRITTEN_OUT = 2, 0, -1
+"""Speed levels: what the optimiser cleans up; text so plain that it needs none, for code of the same speed; text that
+is long and runs seldom, so that the code generator looks at it once only: a quarter of the time or less."""
 
 _LIBRARY = file_identity(str(Path(llvm.__file__).with_name("libllvmlite.so")))
 _SOURCE = Path(__file__).read_bytes() if Path(__file__).is_file() else b""
@@ -44,20 +48,20 @@ def _linked_libraries() -> list[str]:
     return [file_identity(path) for path in sorted(paths)]
 
 
-def compile_object(text: str, machine: Machine, *, speed_level: int = 2) -> bytes:
-    """The ELF object of a module. `speed_level` 0 skips the optimiser."""
-    target = _target_machine(machine)
+def compile_object(text: str, machine: Machine, *, speed_level: int = OPTIMISED) -> bytes:
+    """The ELF object of a module."""
+    target = _target_machine(machine, is_written_out=speed_level == WRITTEN_OUT)
     module = _parsed(text)
-    if speed_level > 0:
+    if speed_level > PLAIN:
         _optimise(module, target, speed_level)
     return target.emit_object(module)
 
 
-def assembly(text: str, machine: Machine, *, speed_level: int = 2) -> str:
+def assembly(text: str, machine: Machine, *, speed_level: int = OPTIMISED) -> str:
     """What `compile_object` makes, for people to read."""
-    target = _target_machine(machine)
+    target = _target_machine(machine, is_written_out=speed_level == WRITTEN_OUT)
     module = _parsed(text)
-    if speed_level > 0:
+    if speed_level > PLAIN:
         _optimise(module, target, speed_level)
     return target.emit_assembly(module)
 
@@ -88,10 +92,11 @@ def _optimise(module: llvm.ModuleRef, target: llvm.TargetMachine, speed_level: i
 
 
 @functools.cache
-def _target_machine(machine: Machine) -> llvm.TargetMachine:
+def _target_machine(machine: Machine, *, is_written_out: bool) -> llvm.TargetMachine:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(machine.triple)
+    effort = 0 if is_written_out else 2
     return target.create_target_machine(
-        cpu=machine.llvm_cpu, features=machine.llvm_features, opt=2, reloc="pic", codemodel="small"
+        cpu=machine.llvm_cpu, features=machine.llvm_features, opt=effort, reloc="pic", codemodel="small"
     )

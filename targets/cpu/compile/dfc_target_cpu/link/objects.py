@@ -50,30 +50,29 @@ class Kept:
 KEPT = Kept(MOST_KEPT)
 
 
-def objects_of(texts: Sequence[str], machine: Machine, speed_level: int) -> list[bytes]:
-    """An object of each text: equal text gives equal bytes, and LLVM takes most of a compilation. A text so plain that
-    it skips the optimiser has the level 0."""
+def objects_of(jobs: Sequence[parallel.Job], machine: Machine) -> list[bytes]:
+    """An object of each text at its speed level: equal text gives equal bytes, and LLVM takes most of a compilation."""
     identity = compiler.identity()
-    names = {text: _name(text, machine, speed_level, identity) for text in texts}
+    names = {job: _name(*job, machine, identity) for job in jobs}
     cache = user_cache()
-    known: dict[str, bytes] = {}
-    for text, name in names.items():
+    known: dict[parallel.Job, bytes] = {}
+    for job, name in names.items():
         data = KEPT.get(name)
         if data is None and identity:
             data = cache.get(name)
         if data is not None:
-            known[text] = data
-    missing = [text for text in names if text not in known]
-    compiled = dict(zip(missing, parallel.compile_texts(missing, machine, speed_level), strict=True))
+            known[job] = data
+    missing = [job for job in names if job not in known]
+    compiled = dict(zip(missing, parallel.compile_texts(missing, machine), strict=True))
     if identity:
-        cache.put({names[text]: data for text, data in compiled.items()})
+        cache.put({names[job]: data for job, data in compiled.items()})
     known |= compiled
-    for text, data in known.items():
-        KEPT.put(names[text], data)
-    return [known[text] for text in texts]
+    for job, data in known.items():
+        KEPT.put(names[job], data)
+    return [known[job] for job in jobs]
 
 
-def _name(text: str, machine: Machine, speed_level: int, identity: str) -> str:
+def _name(text: str, speed_level: int, machine: Machine, identity: str) -> str:
     """`identity` is empty where it is not known which LLVM this is: then nothing is kept on disk."""
     processor = (machine.triple, machine.llvm_cpu, machine.llvm_features)
     return digest("cpu object", identity, *processor, str(speed_level), text)

@@ -19,6 +19,9 @@ from typing import IO
 from dfc_target_cpu.link import compile as compiler
 from dfc_target_cpu.machine import Machine
 
+Job = tuple[str, int]
+"""A module text, and the speed level at which it is compiled."""
+
 WORKER = "dfc_target_cpu.link.worker"
 PAYS_FROM = 500_000
 """Characters of text for which another process is started: half a second of LLVM, several times what that takes."""
@@ -31,16 +34,18 @@ TOO_LONG = 1 << 32
 """A length that nothing has: something else was written."""
 
 
-def compile_texts(texts: Sequence[str], machine: Machine, speed_level: int) -> list[bytes]:
+def compile_texts(asked: Sequence[Job], machine: Machine) -> list[bytes]:
     """The object of each text."""
-    jobs = _Jobs(texts)
-    count = min(len(os.sched_getaffinity(0)), MOST_PROCESSES, len(texts), 1 + sum(map(len, texts)) // PAYS_FROM)
-    others = [_Other(jobs, machine, speed_level) for _ in range(count - 1 if _is_interpreter() else 0)]
+    jobs = _Jobs(asked)
+    size = sum(len(text) for text, _ in asked)
+    count = min(len(os.sched_getaffinity(0)), MOST_PROCESSES, len(asked), 1 + size // PAYS_FROM)
+    others = [_Other(jobs, machine) for _ in range(count - 1 if _is_interpreter() else 0)]
     for each in others:
         each.start()
     try:
         while (number := jobs.take()) is not None:
-            jobs.objects[number] = compiler.compile_object(texts[number], machine, speed_level=speed_level)
+            text, speed_level = asked[number]
+            jobs.objects[number] = compiler.compile_object(text, machine, speed_level=speed_level)
     except BaseException:
         jobs.drop()
         raise
@@ -49,18 +54,19 @@ def compile_texts(texts: Sequence[str], machine: Machine, speed_level: int) -> l
         for each in others:
             each.join(max(0.0, end - time.monotonic()))
             each.stop()
-    for number in jobs.objects.keys() ^ set(range(len(texts))):  # what a process left when it ended
-        jobs.objects[number] = compiler.compile_object(texts[number], machine, speed_level=speed_level)
-    return [jobs.objects[number] for number in range(len(texts))]
+    for number in jobs.objects.keys() ^ set(range(len(asked))):  # what a process left when it ended
+        text, speed_level = asked[number]
+        jobs.objects[number] = compiler.compile_object(text, machine, speed_level=speed_level)
+    return [jobs.objects[number] for number in range(len(asked))]
 
 
 class _Jobs:
     """Texts that wait, the longest first, so that no process is left alone with one at the end; and what is made."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.texts = texts
+    def __init__(self, asked: Sequence[Job]) -> None:
+        self.asked = asked
         self.objects: dict[int, bytes] = {}
-        self._waiting = sorted(range(len(texts)), key=lambda number: (len(texts[number]), -number))
+        self._waiting = sorted(range(len(asked)), key=lambda number: (len(asked[number][0]), -number))
         self._lock = threading.Lock()
 
     def take(self) -> int | None:
@@ -81,10 +87,10 @@ def _is_interpreter() -> bool:
 class _Other(threading.Thread):
     """Has another process compile, until nothing waits or that process fails."""
 
-    def __init__(self, jobs: _Jobs, machine: Machine, speed_level: int) -> None:
+    def __init__(self, jobs: _Jobs, machine: Machine) -> None:
         super().__init__(daemon=True)
         self._jobs = jobs
-        self._arguments = [machine.name, machine.tuning, str(speed_level)]
+        self._arguments = [machine.name, machine.tuning]
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
@@ -99,7 +105,9 @@ class _Other(threading.Thread):
             assert process.stdin is not None and process.stdout is not None
             with process, process.stdin as asks, process.stdout as answers:
                 while (number := self._jobs.take()) is not None:
-                    send(asks, self._jobs.texts[number].encode())
+                    text, speed_level = self._jobs.asked[number]
+                    send(asks, str(speed_level).encode())
+                    send(asks, text.encode())
                     self._jobs.objects[number] = receive(answers)
 
     def stop(self) -> None:

@@ -1,6 +1,7 @@
-"""The process that compiles module texts beside another one: texts on standard input, objects on standard output.
+"""The process that compiles module texts beside another one: texts on standard input, each behind its speed level,
+objects on standard output.
 
-The arguments are the name of a machine, its tuning, and the level of the optimiser; the format is that of `parallel`.
+The arguments are the name of a machine and its tuning; the format is that of `parallel`.
 It ends when its input does, or at the first text that LLVM refuses: whoever asked says why.
 """
 
@@ -14,7 +15,7 @@ from dfc_target_cpu.link.parallel import receive, send
 from dfc_target_cpu.machine import machine_named
 
 
-def main(name: str, tuning: str, speed_level: str) -> None:
+def main(name: str, tuning: str) -> None:
     """Serves until the end of the input."""
     known = machine_named(name)
     assert known is not None
@@ -23,8 +24,9 @@ def main(name: str, tuning: str, speed_level: str) -> None:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else prints does not belong to the answers
         try:
             while True:
+                speed_level = int(receive(sys.stdin.buffer))
                 text = receive(sys.stdin.buffer).decode()
-                send(answers, compile_object(text, machine, speed_level=int(speed_level)))
+                send(answers, compile_object(text, machine, speed_level=speed_level))
         except (EOFError, BrokenPipeError, CodeGenerationError, KeyboardInterrupt):
             pass
 

@@ -4,13 +4,39 @@ Assumes one thread builds one module. Guarantees that the text depends only on t
 declarations appear when first needed, and that equal tables and equal functions exist once.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 from dfc_target_cpu.llvm.blocks import Loop, Phi
 from dfc_target_cpu.llvm.function import FunctionText, Parameter
 from dfc_target_cpu.llvm.values import Value, constant, vector_constant
 
 __all__ = ["FunctionText", "Loop", "ModuleText", "Parameter", "Phi", "Value", "constant", "vector_constant"]
+
+
+_REFERENCE = re.compile(r"@([\w.]+)")
+
+
+class _Finished(NamedTuple):
+    """A function as text: its formal parameters and its body follow its name, `types` do in a declaration."""
+
+    linkage: str
+    result: str
+    formals_and_body: str
+    types: str
+    attributes: str
+
+    def definition(self, name: str, *, is_shared: bool) -> str:
+        linkage = "hidden" if is_shared and self.linkage == "internal" else self.linkage
+        return f"define {linkage} {self.result} @{name}{self.formals_and_body}"
+
+    def declaration(self, name: str) -> str:
+        return f"declare hidden {self.result} @{name}{self.types}"
+
+
+_NO_FUNCTIONS: Mapping[str, _Finished] = MappingProxyType({})
 
 
 class ModuleText:
@@ -22,7 +48,7 @@ class ModuleText:
         self._has_parts = has_parts
         self._tables: dict[str, str] = {}
         self._declarations: dict[str, str] = {}
-        self._functions: dict[str, str] = {}
+        self._functions: dict[str, _Finished] = {}
         self._names_by_body: dict[str, str] = {}
         self._built: dict[str, str] = {}
         self._heads: dict[str, tuple[str, list[str]]] = {}
@@ -71,7 +97,9 @@ class ModuleText:
             raise ValueError(f"two functions named {name} for the outside")
         self._names_by_body.setdefault(body, name)
         linkage = "dso_local" if function.linkage == "external" else function.linkage
-        self._functions[name] = f"define {linkage} {function.result} @{name}" + _headed(function)
+        types = f"({', '.join(each.type for each in function.parameters)})"
+        text = f"{function.signature()} {{\n{function.body()}\n}}"
+        self._functions[name] = _Finished(linkage, function.result, text, types, function.attributes)
         return name
 
     def define(self, key: str, build: Callable[[], FunctionText]) -> str:
@@ -106,10 +134,24 @@ class ModuleText:
         return f"{hint}.{number}"
 
     def text(self) -> str:
-        tables = (f"@{name} = internal unnamed_addr constant {c}" for c, name in self._tables.items())
+        return self._text(self._functions)
+
+    def divided(self, attributes: str) -> tuple[str, str]:
+        """The text without the functions that have these attributes, and that of a module of them alone; empty where
+        there are none. A function that is called from the other module is no longer internal, but hidden."""
+        apart = {name: one for name, one in self._functions.items() if one.attributes == attributes}
+        here = {name: one for name, one in self._functions.items() if name not in apart}
+        return (self._text(here, apart), self._text(apart, here)) if apart else (self._text(here), "")
+
+    def _text(self, functions: Mapping[str, _Finished], others: Mapping[str, _Finished] = _NO_FUNCTIONS) -> str:
+        """A module of these functions, which call others of another module, and are called by them."""
+        known, shared = (_names_in(functions), _names_in(others)) if others else (self._tables.values(), ())
+        tables = (f"@{name} = internal unnamed_addr constant {c}" for c, name in self._tables.items() if name in known)
+        declared = (one.declaration(name) for name, one in others.items() if name in known)
+        defined = (one.definition(name, is_shared=name in shared) for name, one in functions.items())
         head = f'target triple = "{self.triple}"'
-        return "\n".join((head, *tables, *self._declarations.values(), *self._functions.values(), ""))
+        return "\n".join((head, *tables, *self._declarations.values(), *declared, *defined, ""))
 
 
-def _headed(function: FunctionText) -> str:
-    return f"{function.signature()} {{\n{function.body()}\n}}"
+def _names_in(functions: Mapping[str, _Finished]) -> set[str]:
+    return {name for one in functions.values() for name in _REFERENCE.findall(one.formals_and_body)}

@@ -12,16 +12,17 @@ import pytest
 
 from dfc.kernels.errors import CodeGenerationError
 from dfc_target_cpu.link import parallel
-from dfc_target_cpu.link.compile import compile_object
+from dfc_target_cpu.link.compile import OPTIMISED, PLAIN, WRITTEN_OUT, compile_object
 from dfc_target_cpu.machine import AARCH64, X86_64_V3
 
 
 def text(number: int) -> str:
-    return f"define dso_local i64 @f() {{\nentry:\n  ret i64 {number}\n}}\n"
+    return f"define dso_local i64 @f(i64 %x) {{\nentry:\n  %y = mul i64 %x, {number}\n  ret i64 %y\n}}\n"
 
 
 TEXTS = [text(number) for number in range(12)]
-ALONE = [compile_object(each, X86_64_V3) for each in TEXTS]
+JOBS = [(each, (OPTIMISED, WRITTEN_OUT)[number % 2]) for number, each in enumerate(TEXTS)]
+ALONE = [compile_object(each, X86_64_V3, speed_level=level) for each, level in JOBS]
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_others_make_the_same_objects(shared: list[list[str]]) -> None:
-    assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE
+    assert parallel.compile_texts(JOBS, X86_64_V3) == ALONE
     assert len(shared) == 2
 
 
@@ -73,20 +74,20 @@ def test_each_process_is_given_texts_until_none_is_left(
     asked = Asked()
     monkeypatch.setattr(parallel, "_Jobs", Jobs)
     monkeypatch.setattr(parallel.compiler, "compile_object", only_the_first)
-    assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE
+    assert parallel.compile_texts(JOBS, X86_64_V3) == ALONE
     assert len(here) == 1
 
 
 def test_small_programs_start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel.subprocess, "Popen", None)
-    assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE
+    assert parallel.compile_texts(JOBS, X86_64_V3) == ALONE
 
 
 @pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("module", ["no.such.module", "this"])  # one ends at once, one writes something else
 def test_a_process_that_ends_is_done_without(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "WORKER", module)
-    assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE
+    assert parallel.compile_texts(JOBS, X86_64_V3) == ALONE
 
 
 @pytest.mark.usefixtures("shared")
@@ -95,7 +96,7 @@ def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(parallel, "WORKER", "hanging")
     monkeypatch.setattr(parallel, "PATIENCE", 0.0)
-    assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE
+    assert parallel.compile_texts(JOBS, X86_64_V3) == ALONE
 
 
 @pytest.mark.usefixtures("shared")
@@ -104,7 +105,7 @@ def test_files_of_the_working_folder_are_not_imported(monkeypatch: pytest.Monkey
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
     monkeypatch.chdir(tmp_path)
-    assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE
+    assert parallel.compile_texts(JOBS, X86_64_V3) == ALONE
     assert not (tmp_path / "ran").exists()
 
 
@@ -112,19 +113,19 @@ def test_a_program_with_python_inside_is_not_started_again(
     shared: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/opt/editor/bin/editor")
-    assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE and not shared
+    assert parallel.compile_texts(JOBS, X86_64_V3) == ALONE and not shared
 
 
 @pytest.mark.usefixtures("shared")
 def test_a_process_that_cannot_be_started_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/none/python3")
-    assert parallel.compile_texts(TEXTS, X86_64_V3, 2) == ALONE
+    assert parallel.compile_texts(JOBS, X86_64_V3) == ALONE
 
 
 @pytest.mark.usefixtures("shared")
 def test_what_llvm_refuses_is_said_as_from_one_process() -> None:
     with pytest.raises(CodeGenerationError, match="LLVM refuses"):
-        parallel.compile_texts([*TEXTS, "define nonsense"], X86_64_V3, 2)
+        parallel.compile_texts([*JOBS, ("define nonsense", 2)], X86_64_V3)
 
 
 def test_a_stream_that_ends_early_is_noticed() -> None:
@@ -139,7 +140,8 @@ def test_a_stream_that_ends_early_is_noticed() -> None:
 
 def test_another_process_is_given_machine_tuning_and_level() -> None:
     asked = io.BytesIO()
+    parallel.send(asked, str(PLAIN).encode())
     parallel.send(asked, TEXTS[3].encode())
-    command = [sys.executable, "-m", parallel.WORKER, AARCH64.name, "", "0"]
+    command = [sys.executable, "-m", parallel.WORKER, AARCH64.name, ""]
     ended = subprocess.run(command, input=asked.getvalue(), capture_output=True, check=True)
-    assert parallel.receive(io.BytesIO(ended.stdout)) == compile_object(TEXTS[3], AARCH64, speed_level=0)
+    assert parallel.receive(io.BytesIO(ended.stdout)) == compile_object(TEXTS[3], AARCH64, speed_level=PLAIN)
