@@ -9,6 +9,7 @@ from dfc.cli.groups import LazyGroup, imported
 COMMANDS: dict[str, str] = {
     "backup": "Say what backup tasks gain where tasks are slow by chance.",
     "cnn": "Train a convolutional network and say how many images it takes a second.",
+    "null": "Say what it takes to fetch parameters from servers and to update them.",
 }
 
 
