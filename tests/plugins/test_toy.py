@@ -93,14 +93,19 @@ def test_the_op_is_compiled_and_has_its_gradient(dfc: Dfc, folder: Path) -> None
 
 @pytest.fixture(scope="module")
 def faults(ask: Ask, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What is wrong with each claim of `toy_rules`."""
-    found = ask((), tmp_path_factory.mktemp("rules"))
+    """What is wrong with each claim of `toy_rules` and `toy_kernels`."""
+    found = ask((), tmp_path_factory.mktemp("claims"))
     assert found.returncode == 0
     return json.loads(found.stdout)
 
 
 @pytest.mark.parametrize("claim", ["replicated", "judged", "sharded", "sparse", "placed", "scanned"])
 def test_an_op_with_rules_of_its_own_is_known_to_every_pass(claim: str, faults: dict[str, str]) -> None:
+    assert faults[claim] == ""
+
+
+@pytest.mark.parametrize("claim", ["moved", "picked", "generated", "multiplied", "looped", "divided"])
+def test_an_op_of_any_form_becomes_the_kernels_of_that_form(claim: str, faults: dict[str, str]) -> None:
     assert faults[claim] == ""
 
 

@@ -11,17 +11,17 @@ import os
 import sys
 from pathlib import Path
 
-from tests.plugins import toy_rules
+from tests.plugins import toy_kernels, toy_rules
 from tests.support.forked import forked_command, in_child
 
 
 def answer(words: list[str], folder: Path) -> list[object]:
-    """A command of `dfc` in a folder: how it ended and what it printed. Without words, what is wrong with the rules."""
+    """A command of `dfc` in a folder: how it ended and what it printed. Without words, what claims are wrong."""
     if words:
         done = forked_command(*words, folder=folder, environment=os.environ, timeout=100)
         return [done.returncode, done.stdout, done.stderr]
     output = folder / "faults.json"
-    code = in_child(lambda: output.write_text(json.dumps(toy_rules.faults())))
+    code = in_child(lambda: output.write_text(json.dumps(toy_rules.faults((*toy_rules.CLAIMS, *toy_kernels.CLAIMS)))))
     return [code, output.read_text() if output.exists() else "", ""]
 
 

@@ -15,7 +15,7 @@ from dfc.ops import samples
 from dfc.ops.broadcasting import same_dim, same_shape
 from dfc.ops.builder import Builder
 from dfc.ops.conditions import require_class, require_same_dtype
-from dfc.ops.linalg.rules import MATMUL
+from dfc.ops.linalg.rules import CONTRACTION
 from dfc.ops.lowering.forms import Contract, ContractAxes
 from dfc.ops.numeric import narrow, widen
 from dfc.ops.record import EXPRESSION, OPERATOR, Arguments, Array, OpError, OpRecord, Parameter, Sample, Sizes
@@ -194,6 +194,6 @@ register(
         samples=_samples,
         operator="@",
         build=build_matmul,
-        rules=MATMUL,
+        rules=CONTRACTION,
     )
 )
