@@ -5,11 +5,13 @@ from __future__ import annotations
 from operator import is_
 from typing import cast
 
+from dfc.ir.graph import Node
 from dfc.ops import table
+from dfc.ops.lowering.forms import Lowering
 from dfc.ops.record import OpRecord
 from dfc.ops.table import load_all
 
-__all__ = ["all_records", "find", "load_all", "record", "register"]
+__all__ = ["all_records", "find", "load_all", "lowering_of", "record", "register"]
 
 _RECORDS = cast(dict[str, OpRecord], table.RECORDS)
 """Nothing but records is registered."""
@@ -32,6 +34,12 @@ def record(name: str) -> OpRecord:
         load_all()
         known = _RECORDS[name]
     return known
+
+
+def lowering_of(node: Node) -> Lowering:
+    """How the op of a node becomes kernels."""
+    known = _RECORDS.get(node.op)  # asked of each node many times, by fusion
+    return known.lowering if known is not None else record(node.op).lowering
 
 
 def find(name: str) -> OpRecord | None:

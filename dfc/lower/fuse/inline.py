@@ -23,7 +23,8 @@ from dfc.ops.lowering.forms import (
     View,
 )
 from dfc.ops.lowering.index_maps import Point, broadcast_point, composed
-from dfc.ops.lowering.views import Movement, index_map_of, is_alias, lowering_of, movement_of
+from dfc.ops.lowering.views import Movement, index_map_of, is_alias, movement_of
+from dfc.ops.registry import lowering_of
 from dfc.ops.rules.lookup import rules_of
 
 TABLE_LIMIT = 4096  # elements of an array of generated numbers that is kept as a constant
@@ -108,6 +109,8 @@ def inputs_at(node: Node, point: Point) -> list[tuple[Value, Point | None]]:
     """What is read to compute the element of an inline node at a point; None: an operand in memory, read anywhere."""
     operands = node.operands
     lowering = lowering_of(node)
+    if isinstance(lowering, Elementwise):
+        return _broadcast(node, point)
     match lowering:
         case View() | Reshape():
             index_map = index_map_of(node)
@@ -121,5 +124,9 @@ def inputs_at(node: Node, point: Point) -> list[tuple[Value, Point | None]]:
             picked = [index for index in index_map(node) if isinstance(index, Picked)]
             return [*((operands[i.operand], composed(i.point, point)) for i in picked), (operands[0], None)]
         case _:
-            shape = node.result.tensor.shape
-            return [(v, broadcast_point(point, shape, v.tensor.shape)) for v in operands]
+            return _broadcast(node, point)
+
+
+def _broadcast(node: Node, point: Point) -> list[tuple[Value, Point | None]]:
+    shape = node.result.tensor.shape
+    return [(v, broadcast_point(point, shape, v.tensor.shape)) for v in node.operands]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.graph import Node
 from dfc.ops.lowering.forms import Contract, ContractAxes
-from dfc.ops.lowering.views import lowering_of
+from dfc.ops.registry import lowering_of
 
 
 def contraction_of(node: Node | None) -> ContractAxes | None:

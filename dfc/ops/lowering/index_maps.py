@@ -6,6 +6,7 @@ Assumes verified shapes. Guarantees that composing never allocates per element: 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from dfc.ir.dims import ONE, ZERO, Dim, dim
 from dfc.kernels.body import Affine
@@ -14,6 +15,7 @@ Point = tuple[Affine, ...]
 ORIGIN = Affine()
 
 
+@cache
 def along(axis: int) -> Affine:
     """The index that is a kernel axis itself."""
     return Affine(((axis, 1),))
@@ -58,13 +60,14 @@ def composed(index_map: Point, point: Point) -> Point:
 def _at(index: Affine, point: Point) -> Affine:
     if not index.terms:
         return index
-    (axis, factor), *others = index.terms
-    total = scaled(point[axis], factor)
-    for axis, factor in others:
+    axis, factor = index.terms[0]
+    total = point[axis] if factor == 1 else scaled(point[axis], factor)
+    for axis, factor in index.terms[1:]:
         total = added(total, scaled(point[axis], factor))
-    return shifted(total, index.offset)
+    return shifted(total, index.offset) if index.offset.terms else total
 
 
+@cache
 def identity(rank: int) -> Point:
     """Every element at its own position."""
     return tuple([along(axis) for axis in range(rank)])

@@ -11,8 +11,7 @@ from enum import Enum
 from dfc.ir.dims import ONE, Dim
 from dfc.ir.graph import Node
 from dfc.kernels.body import Affine
-from dfc.ops import registry
-from dfc.ops.lowering.forms import Generator, Lowering, MaskedView, Pick, Picked, Reshape, View, gather_map
+from dfc.ops.lowering.forms import Generator, MaskedView, Pick, Picked, Reshape, View, gather_map
 from dfc.ops.lowering.index_maps import (
     Point,
     along,
@@ -20,6 +19,7 @@ from dfc.ops.lowering.index_maps import (
     only_unit_axes_differ,
     unit_reshape_map,
 )
+from dfc.ops.registry import lowering_of
 
 
 class Movement(Enum):
@@ -35,10 +35,6 @@ class Movement(Enum):
     NUMBERED = "no operand: the numbers of places"
 
 
-def lowering_of(node: Node) -> Lowering:
-    return registry.record(node.op).lowering
-
-
 def is_reshape(node: Node) -> bool:
     """Whether a node gives the same elements in row-major order another shape."""
     return isinstance(lowering_of(node), Reshape)
@@ -46,7 +42,12 @@ def is_reshape(node: Node) -> bool:
 
 def is_alias(node: Node) -> bool:
     """A reshape that is no index arithmetic: it names the memory of its operand with another shape."""
-    return is_reshape(node) and not only_unit_axes_differ(node.result.tensor.shape, node.operands[0].tensor.shape)
+    # most nodes that are asked about compute something of two operands: no look at their records
+    return len(node.operands) == 1 and isinstance(lowering_of(node), Reshape) and not _is_unit(node)
+
+
+def _is_unit(node: Node) -> bool:
+    return only_unit_axes_differ(node.result.tensor.shape, node.operands[0].tensor.shape)
 
 
 def index_map_of(node: Node) -> Point | None:
@@ -55,7 +56,7 @@ def index_map_of(node: Node) -> Point | None:
     lowering = lowering_of(node)
     if isinstance(lowering, View):
         return lowering.index_map(node)
-    if not isinstance(lowering, Reshape) or is_alias(node):
+    if not isinstance(lowering, Reshape) or not _is_unit(node):
         return None
     return unit_reshape_map(node.result.tensor.shape, node.operands[0].tensor.shape)
 
@@ -126,5 +127,5 @@ def picked_axes(node: Node) -> tuple[int, ...] | None:
 
 def picked_axis(node: Node | None) -> int | None:
     """The axis of the first operand from which a node picks rows by the numbers in the second; None if it does not."""
-    axes = picked_axes(node) if node is not None else None
+    axes = picked_axes(node) if node is not None and len(node.operands) == 2 else None
     return axes[0] if axes is not None and len(axes) == 1 else None

@@ -27,7 +27,8 @@ from dfc.ops.attributes import AxisAttributes, SliceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.lowering.contractions import WithMatrix, with_matrix
 from dfc.ops.lowering.forms import Concat
-from dfc.ops.lowering.views import is_reshape, lowering_of, picked_axis
+from dfc.ops.lowering.views import is_reshape, picked_axis
+from dfc.ops.registry import lowering_of
 
 NAME = "split_inputs"
 FEW = 32

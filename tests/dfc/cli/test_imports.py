@@ -69,7 +69,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("--help", {"numpy", "dataclasses", *ARRAYS, *PARSER, *COMPILER, *FRONT_END, "dfc_runtime.calls"}, 12),
         ("explain E0304", {"numpy", "dataclasses", *ARRAYS, *PARSER, *COMPILER, *FRONT_END}, 15),
-        ("check DIGITS", CHECKS, 260),
+        ("check DIGITS", CHECKS, 261),
         ("fmt --check DIGITS", FORMATS, 66),
         ("run BUNDLE f", {*RUNS, *OF_MANY}, 124),
         ("run --help", {*RUNS, *OF_MANY, "dfc_driver_cpu"}, 108),

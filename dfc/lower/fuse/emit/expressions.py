@@ -34,7 +34,7 @@ from dfc.ops.attributes import (
 )
 from dfc.ops.lowering.forms import Elementwise, Generator, MaskedView, Pick, Picked, RandomNumbers, Reshape, View
 from dfc.ops.lowering.index_maps import Point, composed, row_major, scaled
-from dfc.ops.lowering.views import lowering_of
+from dfc.ops.registry import lowering_of
 
 Key = tuple[Value, Point]
 Resolve = Callable[["Expressions", Value, Point], int | None]
@@ -97,12 +97,12 @@ class Expressions:
         node = value.node
         assert node is not None
         lowering = lowering_of(node)
-        below = [self._known[each] for each in self._below((value, point))]
         match lowering:
             case Elementwise():
-                return self._apply(node, lowering, below)
+                below = self._below((value, point))
+                return self._apply(node, lowering, [self._known[each] for each in below])
             case View() | Reshape():
-                return below[0]
+                return self._known[self._below((value, point))[0]]
             case MaskedView():
                 return self._masked(node, lowering, point)
             case Pick():

@@ -33,7 +33,7 @@ from dfc.lower.storage import Storage
 from dfc.ops.effects.effects import may_have_no_value
 from dfc.ops.lowering.forms import Pick
 from dfc.ops.lowering.index_maps import Point
-from dfc.ops.lowering.views import lowering_of
+from dfc.ops.registry import lowering_of
 
 
 def analyse(scope: Scope, collected: Collected) -> list[Analysed]:

@@ -58,7 +58,8 @@ from dfc.ops.effects.effects import is_host_call
 from dfc.ops.lowering.forms import ArgReduce, Concat, Contract, Reduce, Scan, ScatterAdd, Structural
 from dfc.ops.lowering.index_maps import ORIGIN, along, broadcast_point, shifted
 from dfc.ops.lowering.routines import routine_of
-from dfc.ops.lowering.views import is_alias, lowering_of
+from dfc.ops.lowering.views import is_alias
+from dfc.ops.registry import lowering_of
 
 User = Node | Item
 

@@ -24,7 +24,8 @@ from dfc.lower.fuse.items.items import ContractItem, Item
 from dfc.ops.attributes import ConstantAttributes
 from dfc.ops.lowering.forms import MaskedView
 from dfc.ops.lowering.index_maps import ORIGIN, Point, along, composed, plain_axis
-from dfc.ops.lowering.views import Movement, index_map_of, is_alias, lowering_of, movement_of, whole_axis
+from dfc.ops.lowering.views import Movement, index_map_of, is_alias, movement_of, whole_axis
+from dfc.ops.registry import lowering_of
 
 FACTORS_AFTER_BATCH = 3
 """Axes of a product behind its batch: rows, columns, depth."""

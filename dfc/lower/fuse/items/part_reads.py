@@ -21,7 +21,8 @@ from dfc.lower.fuse.scope import Scope
 from dfc.lower.storage import Storage, fresh, whole_view
 from dfc.ops.attributes import ResourceAttributes
 from dfc.ops.lowering.forms import Pick
-from dfc.ops.lowering.views import Movement, lowering_of, movement_of
+from dfc.ops.lowering.views import Movement, movement_of
+from dfc.ops.registry import lowering_of
 
 
 def _takes_a_part(node: Node) -> bool:

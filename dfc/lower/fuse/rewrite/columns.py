@@ -20,7 +20,8 @@ from dfc.ops.attributes import SliceAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.lowering.forms import Contract
 from dfc.ops.lowering.index_maps import as_slice
-from dfc.ops.lowering.views import index_map_of, lowering_of
+from dfc.ops.lowering.views import index_map_of
+from dfc.ops.registry import lowering_of
 
 
 def narrow_products(block: Block) -> Block:

@@ -20,7 +20,8 @@ from dfc.lower.fuse.inline import is_elementwise, weight
 from dfc.ops.attributes import AxisAttributes, PermutationAttributes, ShapeAttributes, SliceAttributes
 from dfc.ops.lowering.forms import View
 from dfc.ops.lowering.index_maps import as_permutation, as_slice, only_unit_axes_differ
-from dfc.ops.lowering.views import is_reshape, lowering_of, picked_axis
+from dfc.ops.lowering.views import is_reshape, picked_axis
+from dfc.ops.registry import lowering_of
 from dfc.transforms.scalar.dce import dce_block
 
 
