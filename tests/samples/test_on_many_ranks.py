@@ -10,18 +10,16 @@ import pytest
 
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
-from dfc.driver.api import compile_source, read
+from dfc.driver.api import read
 from dfc.driver.many_ranks import distribute
 from dfc.driver.pipeline import optimise
 from dfc.elaborate import build
-from dfc.ir.options import CompileOptions
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.distributed_samples import (
     ALL,
     DIVIDED,
     MISTAKEN,
     NOT_YET,
-    ON_ONE_RANK,
     PIPELINES,
     SAMPLES,
     SPLIT,
@@ -108,7 +106,7 @@ def test_every_sample_is_here() -> None:
     of `dfc bench cnn`."""
     paths = (path for path in SAMPLES.rglob("*.dfg") if path.stem != "helpers" and path.parent.name != "zoo")
     files = {path.stem: path for path in paths}
-    assert files.keys() == {*ALL, *NOT_YET, *PIPELINES, *ON_ONE_RANK, *MISTAKEN}
+    assert files.keys() == {*ALL, *NOT_YET, *PIPELINES, *MISTAKEN}
     assert {*ALL} - {*SPLIT} == {*UNSPLIT}
     for name, reason in {**NOT_YET, **MISTAKEN}.items():
         with pytest.raises(CompileError, match=reason):
@@ -128,13 +126,6 @@ def test_the_pipeline_of_a_sample_is_on_the_first_task_that_runs_it_and_training
     }
     assert not any(each.queue or built.entries.get(each.name) for each in graphs["worker-0"].resources.values())
     assert any(each.trained for each in graphs["worker-0"].resources.values())
-
-
-@pytest.mark.parametrize("name", ON_ONE_RANK)
-def test_a_sample_with_mutexes_is_refused_with_the_line(name: str) -> None:
-    deployment = SourceFile("x.deploy", f'deploy 1 for "{name}.dfg"\njob a tasks 1\n')
-    with pytest.raises(CompileError, match=ON_ONE_RANK[name]):
-        compile_source(read(next(SAMPLES.rglob(f"{name}.dfg"))), CompileOptions(), deployment)
 
 
 @pytest.mark.parametrize("name", few(["digits", "word_vectors", "kmeans", "01_mlp_digits"], 1))

@@ -15,7 +15,6 @@ from dfc.distribute.deployment.lines import Lines
 from dfc.distribute.deployment.model import Deployment, PlaceStatement
 from dfc.distribute.deployment.resolution import Resolution, ResolvedConstraint
 from dfc.distribute.pipelines.connected import Pipeline, pipelines, written_state
-from dfc.distribute.pipelines.refused import refused_mutexes
 from dfc.ir.graph import Graph
 
 
@@ -29,8 +28,7 @@ def line_of(resolution: Resolution, pipeline: Pipeline) -> ResolvedConstraint | 
 
 
 def check_pipelines(lines: Lines, graph: Graph) -> Iterator[Diagnostic]:
-    """Messages about what cannot be of the queues of a program, and of what runners use."""
-    yield from refused_mutexes(graph)
+    """Messages about what cannot be of what runners use."""
     for pipeline in pipelines(graph):
         yield from _apart(lines, graph, pipeline)
         yield from _divided(lines.deployment, pipeline)

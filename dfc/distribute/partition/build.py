@@ -6,7 +6,7 @@ and a message is an effect on `@network`, so that its order stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 
 from dfc.deferred.dataclasses import dataclass
@@ -28,6 +28,7 @@ from dfc.ops.effects.communication import (
     SendAttributes,
     SendRowsAttributes,
 )
+from dfc.ops.effects.mutexes import MutexAttributes
 
 
 @dataclass(slots=True)
@@ -62,6 +63,7 @@ class RoleBlock:
         edges: dict[Value, Edge],
         sends: set[Value],
         deals: dict[Node, Edge],
+        state: Collection[str],
     ) -> None:
         self._role = role
         self._needs = needs
@@ -71,6 +73,7 @@ class RoleBlock:
         self._edges = edges
         self._sends = sends
         self._deals = deals
+        self._state = state
         self._values: dict[Value, Value] = {}
         self._frames: list[tuple[Block, _Frame]] = []
 
@@ -136,11 +139,22 @@ class RoleBlock:
         return self._role.runs(TaskSite(job, int(task)))
 
     def _copy(self, node: Node, frame: _Frame) -> Node:
+        if isinstance(node.attributes, MutexAttributes):
+            return self._at_mutex(node, node.attributes, frame)
         operands = [self._operand(value, frame) for value in node.operands]
         types = [value.type for value in node.results]
         copy = Node(node.op, operands, types, attributes=node.attributes, name=node.name, span=node.span)
         self._values.update(zip(node.results, copy.results, strict=True))
         return copy
+
+    def _at_mutex(self, node: Node, how: MutexAttributes, frame: _Frame) -> Node:
+        """Of the state that a mutex guards, that which is here: a runner, which it keeps out, is where its state is."""
+        named = [value.type.resource for value in node.operands if isinstance(value.type, TokenType)]
+        tokens = [frame.token(name) for name in named if name in self._state]
+        guarded = tuple(name for name in how.guarded if name in self._state)
+        types = [value.type for value in tokens]
+        here = MutexAttributes(how.resource, guarded)
+        return Node(node.op, tokens, types, attributes=here, name=node.name, span=node.span)
 
     def _operand(self, value: Value, frame: _Frame) -> Value:
         return frame.token(value.type.resource) if isinstance(value.type, TokenType) else self._value(value)

@@ -57,7 +57,7 @@ def _entry(
     for role in taking_part:
         taken = [n for n, value in enumerate(feeds) if role in needs.feeds.get(value, ())]
         result_numbers = [n for n, giving in enumerate(needs.results) if role in giving]
-        builder = RoleBlock(role, needs, blocks, edges, sends[role], deals)
+        builder = RoleBlock(role, needs, blocks, edges, sends[role], deals, parts.graphs[role].resources)
         block = builder.build(entry.block, [feeds[n] for n in taken], [outputs[n] for n in result_numbers])
         parts.graphs[role].entries[entry.name] = replace(
             entry,

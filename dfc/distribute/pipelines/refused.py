@@ -15,12 +15,3 @@ def refused_queues(graph: Graph, where: str) -> Iterator[Diagnostic]:
             is_mutex = resource.queue is not None and resource.queue.is_mutex
             title = f"{'mutexes' if is_mutex else 'queues'} are not supported {where} yet"
             yield error(NOT_SUPPORTED_YET, title, resource.span, "they work in programs on one processor")
-
-
-def refused_mutexes(graph: Graph) -> Iterator[Diagnostic]:
-    """A message for each mutex of a program that is to run on many ranks: one call runs at a time there, and what a
-    runner is kept from would be in several tasks."""
-    for resource in graph.resources.values():
-        if resource.queue is not None and resource.queue.is_mutex:
-            title = "mutexes are not supported on many ranks yet"
-            yield error(NOT_SUPPORTED_YET, title, resource.span, "they work in programs on one rank")

@@ -216,3 +216,70 @@ def test_a_checkpoint_goes_on_with_the_same_bits_on_any_number_of_ranks_and_on_o
     alone.restore(tmp_path / "aside")
     for each, expected in zip(trained(alone), rest, strict=True):
         np.testing.assert_allclose(each.ravel(), np.frombuffer(expected, np.float32), rtol=1e-4, atol=1e-5)
+
+
+GUARDED = """dfg 1
+
+from std.accumulators import Accumulator
+
+queue go: i64 = fifo(capacity = 4)
+queue done: i64 = fifo(capacity = 4)
+var guard: mutex = mutex()
+var a: i64 = 0
+var b: i64 = 0
+param w: f32[3] = 1
+var sums = Accumulator(w, 2)
+
+runner work {
+  let x = go.take()
+  guard.acquire()
+  a += x
+  b += x
+  guard.release()
+  done.put(x)
+}
+
+entry add(x: i64) -> i64 {
+  go.put(x)
+  let k = done.take()
+  return k
+}
+
+entry look(by: f32) -> (a: i64, b: i64, c: f32) {
+  guard.acquire()
+  let x = a
+  let c = sum(w) * by
+  let y = b
+  w := w + c
+  guard.release()
+  return x, y, c
+}
+
+entry contribute(x: f32[3]) -> i64 {
+  let value, stamp = sums.pull()
+  sums.add(x * sum(value), stamp)
+  return stamp
+}
+
+entry apply(rate: f32) { sums.apply(rate) }
+"""
+APART = """
+job p tasks 1
+job q tasks 1
+job r tasks 1
+place "go" on p
+place "w" on q
+place "sums.**" on r
+"""
+
+
+def test_mutexes_and_gradients_that_another_task_adds_up_do_what_they_do_on_one_rank() -> None:
+    def work(model: dfc.Module) -> list[object]:
+        found: list[object] = []
+        for x in (1, 2):
+            found += [int(model.add(x)), [float(each) for each in model.look(0.5)]]
+        found += [int(model.contribute(np.float32([1, 2, 3]))) for _ in range(2)]
+        model.apply(0.1)
+        return [*found, int(model.contribute(np.float32([3, 2, 1]))), np.array(model.state["w"]).tobytes()]
+
+    assert on_cluster(cluster_bundle(GUARDED, APART), 3, work) == work(undivided(GUARDED))

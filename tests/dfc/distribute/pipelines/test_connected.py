@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dfc.distribute.pipelines.connected import Pipeline, pipelines
-from dfc.distribute.pipelines.refused import refused_mutexes, refused_queues
+from dfc.distribute.pipelines.refused import refused_queues
 from tests.support.building import graph_of
 
 CHAIN = """
@@ -52,7 +52,5 @@ def test_queues_and_mutexes_are_refused_by_their_names() -> None:
       found.put(1)
       return found.take() }
     """
-    graph = graph_of(text)
-    titles = [each.title for each in refused_queues(graph, "on GPUs")]
+    titles = [each.title for each in refused_queues(graph_of(text), "on GPUs")]
     assert sorted(titles) == [f"{what} are not supported on GPUs yet" for what in ("mutexes", "queues")]
-    assert [each.title for each in refused_mutexes(graph)] == ["mutexes are not supported on many ranks yet"]
