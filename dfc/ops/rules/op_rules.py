@@ -20,7 +20,8 @@ from dfc.ops.rules.use import ShardingRule, needs_whole
 @dataclass(frozen=True, slots=True)
 class OpRules:
     """`sharding`: what becomes of values that are cut into pieces, or are there as parts of a sum. Default: ops that
-    work element by element give pieces of pieces, all others need everything whole (`needs_whole`).
+    work element by element give pieces of pieces, and so do views along axes that they read as they are; all others
+    need everything whole (`needs_whole`).
 
     `degree`: how results grow with the batch, so that it can be told whether gradients are means or sums. Default:
     nothing is known of what is made of values that grow (`unknown`), but for tests element by element (`pointwise`).

@@ -12,10 +12,11 @@ from dfc.ir.dtypes import F32, I64
 from dfc.ir.graph import Block, Node
 from dfc.ir.types import TensorType
 from dfc.ops import registry, table
-from dfc.ops.attributes import AxisAttributes, ReduceAttributes, ShapeAttributes
+from dfc.ops.attributes import AxisAttributes, PermutationAttributes, ReduceAttributes, ShapeAttributes
 from dfc.ops.builder import Builder
 from dfc.ops.linalg.rules import factorisation
-from dfc.ops.lowering.forms import Decompose
+from dfc.ops.lowering.forms import Decompose, View
+from dfc.ops.lowering.index_maps import added, along
 from dfc.ops.record import OpRecord
 from dfc.ops.rules.costs import Cost, product
 from dfc.ops.rules.degrees import FLAT, Degree, Sizes
@@ -81,6 +82,23 @@ def test_without_a_rule_pieces_go_through_element_wise_ops_alone(bare: tuple[Bui
     else:
         with pytest.raises(NeededWhole, match=f"`{node.op}` looks at all of it"):
             use_of(node, pieces, BLOCKS)
+
+
+def test_without_a_rule_a_view_gives_pieces_along_axes_that_it_reads_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = node_of("transpose", (B, 3), attributes=PermutationAttributes((1, 0)))[1]
+    monkeypatch.setitem(table.RECORDS, "transpose", replace(registry.record("transpose"), rules=OpRules()))
+    assert use_of(node, [Split(0)], BLOCKS).results == (Split(1),)
+    assert use_of(node, [SUM], BLOCKS).results == (SUM,)
+    monkeypatch.setitem(
+        table.RECORDS,
+        "transpose",
+        replace(registry.record("transpose"), lowering=View(lambda _node: (along(1), added(along(0), along(1))))),
+    )
+    for axis in (0, 1):
+        with pytest.raises(NeededWhole, match="along the axis that is cut"):
+            use_of(node, [Split(axis)], BLOCKS)
 
 
 def test_without_a_rule_parts_of_sums_are_never_taken(bare: tuple[Builder, Node]) -> None:
