@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Protocol
 
 from dfc.deferred.dataclasses import dataclass
+from dfc.deferred.plug_ins import EntryPoint, entry_points
 from dfc.diagnostics.suggestions import closest, did_you_mean
 from dfc_runtime.errors import UnsupportedError
 
@@ -143,7 +143,7 @@ def installed_targets() -> list[str]:
 @cache
 def offered() -> tuple[EntryPoint, ...]:
     """The targets of installed packages. They are looked up once, for it takes milliseconds."""
-    return tuple(entry_points(group="dfc.targets"))
+    return tuple(entry_points("dfc.targets"))
 
 
 def kernel_forms(name: str, *, is_needed: bool = False) -> frozenset[str]:

@@ -11,14 +11,11 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from dfc.deferred.plug_ins import entry_points
+from dfc.deferred.plug_ins import EntryPoint, entry_points
 from dfc.ir.attributes import Attributes
 from dfc.ir.types import TensorType
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 
 class Typed(Protocol):

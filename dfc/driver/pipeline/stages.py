@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from importlib.metadata import entry_points
 
 from dfc.bundle.target import generate, kernel_forms, load_target
 from dfc.bundle.timing import timed
 from dfc.bundle.writing import Bundle
+from dfc.deferred.plug_ins import entry_points
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
 from dfc.driver.internal_errors import verify_graph

@@ -6,12 +6,11 @@ import subprocess
 import sys
 import zipfile
 from importlib import metadata
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
-from dfc.deferred.plug_ins import entry_points
+from dfc.deferred.plug_ins import EntryPoint, entry_points
 
 GROUP = "dfc.examples"
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: 1\n"
@@ -27,7 +26,7 @@ def install(folder: Path, name: str, points: str | None) -> None:
 
 
 def as_metadata_says() -> tuple[EntryPoint, ...]:
-    return tuple(metadata.entry_points(group=GROUP))
+    return tuple(EntryPoint(each.name, each.value, each.group) for each in metadata.entry_points(group=GROUP))
 
 
 def test_a_group_that_a_package_names_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +36,25 @@ def test_a_group_that_a_package_names_is_found(tmp_path: Path, monkeypatch: pyte
     assert tuple(entry_points(GROUP)) == ()
     install(tmp_path, "plugged", POINTS)
     assert tuple(entry_points(GROUP)) == as_metadata_says() != ()
+
+
+def test_of_packages_of_one_name_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, name in enumerate(("My.Package", "my_package")):
+        monkeypatch.syspath_prepend(str(tmp_path / str(number)))
+        install(
+            tmp_path / str(number), name, f"# {number}\n[x]\na = b\n[{GROUP}]\n a = here{number} : b.c [more]\nd=e\n"
+        )
+    assert tuple(entry_points(GROUP)) == as_metadata_says() != ()
+    assert [each.value for each in entry_points(GROUP)] == ["here1 : b.c [more]", "e"]
+
+
+@pytest.mark.parametrize("value", ["json", "json:dumps", "json.decoder : JSONDecoder.decode [extra]"])
+def test_an_entry_point_loads_what_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    install(tmp_path, "plugged", f"[{GROUP}]\nfirst = {value}\n")
+    (point,) = entry_points(GROUP)
+    assert point.load() is metadata.EntryPoint("first", value, GROUP).load()
+    assert point.dist.name == "plugged"
 
 
 def test_a_package_in_an_archive_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,11 +83,12 @@ def test_finders_of_other_packages_are_asked(monkeypatch: pytest.MonkeyPatch) ->
     assert tuple(entry_points(GROUP)) == as_metadata_says() != ()
 
 
-def test_metadata_is_not_imported_for_a_group_that_nobody_names() -> None:
+def test_metadata_is_not_imported_where_packages_are_files() -> None:
     script = (
         "import sys; sys.modules.pop('importlib.metadata', None)\n"
         "from dfc.deferred.plug_ins import entry_points\n"
-        "print(entry_points('dfc.no_such_group'), 'importlib.metadata' in sys.modules)"
+        "print(entry_points('dfc.no_such_group'), [each.name for each in entry_points('dfc.targets')])\n"
+        "print('importlib.metadata' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "() False\n"
+    assert done.stdout == "() ['cpu', 'cuda']\nFalse\n"
