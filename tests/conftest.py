@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,12 +32,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 TESTS = Path(__file__).resolve().parent
+SHARED_MEMORY = Path("/dev/shm")
+ENOUGH = 1 << 30
+"""Free bytes of memory that is a file system from which on it takes what is compiled: an eighth of them at most."""
 M_ARENA_MAX = -8
 """Of `malloc.h`: how many heaps the C library may keep for threads."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is compiled is kept for this run alone, for all its processes; never among the user's.
+    """What is compiled is kept for this run alone, for all its processes; never among the user's. It is kept in memory
+    where there is enough: to write ten thousand small files to a disk, and to remove them at the end, takes seconds.
 
     One heap for all threads: a lane of numba's simulator is a thread, of which a run starts a hundred thousand, and the
     heaps that the C library keeps for them (eight a core) are never given back: half a gigabyte.
@@ -50,9 +55,18 @@ def pytest_configure(config: pytest.Config) -> None:
     limit = getattr(ctypes.CDLL(None), "mallopt", None)
     if limit is not None:
         limit(M_ARENA_MAX, 1)
-    os.environ["DFC_CACHE"] = tempfile.mkdtemp(prefix="dfc-tests-")
+    os.environ["DFC_CACHE"] = tempfile.mkdtemp(prefix="dfc-tests-", dir=_memory())
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("UCX_MEM_EVENTS", "n")
+
+
+def _memory() -> Path | None:
+    """A folder in memory, if there is one with enough room."""
+    with suppress(OSError):
+        known = os.statvfs(SHARED_MEMORY)
+        if known.f_bavail * known.f_frsize >= ENOUGH and os.access(SHARED_MEMORY, os.W_OK | os.X_OK):
+            return SHARED_MEMORY
+    return None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

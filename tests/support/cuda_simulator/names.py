@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
+from dfc.deferred.collection import uncollected
 from dfc.lower.legalise.library import library
 from dfc_target_cuda.kernels.prelude.text_functions import check, functions, nodes_of, parse
 from tests.support.cuda_simulator.function_texts import function_definitions
@@ -33,12 +34,15 @@ def define(source: str, file: str, names: dict[str, Any]) -> None:
 @lru_cache(128)
 def _checked(source: str, file: str, outside: frozenset[str]) -> tuple[CodeType, ...]:
     """The code of each function; more than half of all texts are run several times, on other arrays or schedules."""
-    definitions = parse(source)
-    known = {*outside, *(definition.name for definition in definitions)}
-    for definition in definitions:
-        check(definition, known)
-    text = parse(_with_turns(source, definitions)) if _meetings()[1].search(source) else definitions
-    return tuple(function.__code__ for function in functions(text, file, {}).values())
+    with uncollected():  # a syntax tree has tens of thousands of objects, and all of them last to its end
+        definitions = parse(source)
+        known = {*outside, *(definition.name for definition in definitions)}
+        for definition in definitions:
+            check(definition, known)
+        if _meetings()[1].search(source):
+            source = _with_turns(source, definitions)
+        whole = compile(source, file, "exec", dont_inherit=True)  # what was checked, and turns
+    return tuple(code for code in whole.co_consts if isinstance(code, CodeType))
 
 
 def _with_turns(source: str, definitions: Sequence[ast.FunctionDef]) -> str:
