@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 import dfc
-from dfc_runtime.errors import RunError
+from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.transport.comm import Comm
+from dfc_runtime.distributed.transport.in_process import Network
+from dfc_runtime.errors import RankError, RunError
 from tests.support.clusters import cluster_bundle, on_cluster, undivided
+from tests.support.ranks import outcomes_on
 
 PROGRAM = """dfg 1
 
@@ -121,6 +127,43 @@ def test_a_wait_that_nobody_can_end_is_an_error_on_all_ranks_and_calls_go_on() -
         return int(model.stuck())
 
     assert on_cluster(bundle(), 3, work) == 4
+
+
+SLOW = """dfg 1
+
+queue q: f32 = fifo(capacity = 4)
+param w: f32 = 1
+
+runner slow {
+  debug.print("{}", 1.0)
+  q.put(1.0)
+}
+
+entry step() -> f32 {
+  let x = q.take()
+  w := w * x
+  return w
+}
+"""
+
+
+def test_whoever_waits_in_vain_for_a_task_is_told_for_which_queue_that_one_waits() -> None:
+    data = cluster_bundle(SLOW, 'job worker tasks 1\njob reader tasks 1\nplace "q" on reader\nplace "w" on worker\n')
+    released = threading.Event()
+
+    def run(comm: Comm) -> object:
+        handlers = {"debug_print": lambda _: released.wait()}
+        module = load_on(data, comm, seconds=0.5, threads=1, handlers=handlers)
+        try:
+            return module.step() if comm.rank == 0 else module.serve()
+        finally:
+            released.set()
+            module.close()
+
+    for outcome in outcomes_on(Network(2), run):
+        assert isinstance(outcome, RankError)
+        assert "rank 0 (worker task 0) has waited 0.5 s for `step/x:0` (model.dfg:12:11)" in str(outcome)
+        assert "rank 1 (reader task 0): it runs `step`, and waits for an element in the queue `q`" in str(outcome)
 
 
 BATCHES = """dfg 1
