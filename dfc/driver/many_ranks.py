@@ -31,7 +31,7 @@ from dfc.distribute.place import Costs, Placed, PlacementConstraints, PlacementE
 from dfc.distribute.place.blocks import names_in_blocks
 from dfc.distribute.place.devices import OnDevices
 from dfc.distribute.replicate import Replication, replicate
-from dfc.distribute.separate import stage_variables, take_apart, together
+from dfc.distribute.separate import mirror_variables, stage_variables, take_apart, together
 from dfc.distribute.shard import Caller, Sharded, ShardedGraph, hoist_gathers, row_uses, shard, sharded_state
 from dfc.driver import pipeline
 from dfc.driver.apart_entries import ApartEntry, pieces, rejoined, with_owners
@@ -116,11 +116,13 @@ class ManyRanks:
     elastic: Collection[str] = ()
 
     def separate(self, graph: Graph) -> Graph:
-        """Variables of the last step beside those of this one, in entries that want both; computations and updates by
-        themselves in those without a common step."""
+        """Variables of the last step, or copies of them, beside those of this one, in entries that want both;
+        computations and updates by themselves in those without a common step."""
         statements = self.resolution.replications.values()
         if staged := [each for each in statements if each.mode == "staged"]:
             graph = stage_variables(graph, staged)
+        if mirrored := [each for each in statements if each.mode == "mirrored"]:
+            graph = mirror_variables(graph, mirrored)
         apart = [each for each in statements if each.mode in APART]
         return take_apart(graph, apart) if apart else graph
 

@@ -40,7 +40,7 @@ def predictions(distributed: DistributedProgram, scenarios: Sequence[Scenario]) 
     name = distributed.deployment.source.name
     if not distributed.replicated:
         raise _unpredictable(
-            f'{name} replicates no entry with `mode = "sync"` or `mode = "staged"`, and other steps are not predicted'
+            f'{name} replicates no entry with `mode = "sync"`, `"staged"` or `"mirrored"`; others are not predicted'
         )
     if distributed.divided.sharded:
         rows = min(distributed.divided.sharded)

@@ -32,6 +32,7 @@ WAYS = {
     "backup": (*ONE_SERVER, "--backup_workers=1"),
     "staged": (*ONE_SERVER, "--staged_vars"),
     "parameter_server": (f"--ps_hosts={SERVERS}", WORKERS),
+    "distributed_replicated": (f"--ps_hosts={SERVERS}", WORKERS),
     "replicated": (WORKERS,),
     "independent": (WORKERS,),
 }

@@ -67,8 +67,9 @@ def steps_of(*, is_staged: bool, is_synchronous: bool, backups: int, count: int,
 
 def check_steps(steps: Steps, mode: str, jobs: Jobs) -> None:
     """`UsageError` for ways to place variables that the steps do not go with, `UnsupportedError` for GPUs."""
-    if steps.mode == "staged" and mode == "independent":
-        raise click.UsageError("--staged_vars with --variable_update independent: nothing is sent that could be late")
+    if steps.mode == "staged" and mode in ("independent", "distributed_replicated"):
+        text = "nothing is sent that could be late" if mode == "independent" else "workers have copies of their own"
+        raise click.UsageError(f"--staged_vars with --variable_update {mode}: {text}")
     if not steps.is_at_owner:
         return
     option = "--backup_workers" if steps.backups else "--nocross_replica_sync"

@@ -2,6 +2,8 @@
 
     parameter_server        each variable has one owner: a task of `ps`, or the one process there is. Workers get the
                             values for each step and send sums of their gradients
+    distributed_replicated  the same, and each worker has copies that it computes from: the owner sends the new values
+                            at the end of a step, and not at the start of the next one
     replicated              each worker has all variables, and gradients are summed among all
     independent             each worker has all variables, and nothing is sent
 
@@ -11,6 +13,7 @@ Which steps there are is in `steps`. Assumes jobs that have been checked.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import click
 
@@ -18,16 +21,16 @@ from dfc.cli.networks.jobs import HERE, Jobs, name_of
 from dfc.cli.networks.steps import Steps
 from dfc_runtime.errors import UnsupportedError
 
+WITH_SERVERS = ("parameter_server", "distributed_replicated")
 MODES = ("parameter_server", "replicated", "distributed_replicated", "independent")
 
 
 def check(mode: str, jobs: Jobs, local_device: str | None) -> None:
     """`UsageError` for what makes no sense together, `UnsupportedError` for what this version cannot do."""
-    if mode == "distributed_replicated":
-        text = "--variable_update distributed_replicated keeps copies of the variables beside those of the servers"
-        remedy = "use parameter_server, which sends the same sums, or replicated, which needs no servers"
-        raise UnsupportedError(f"{text}, which this version cannot do\n  {remedy}", code="E1001")
-    if mode != "parameter_server" and jobs.servers:
+    if mode == "distributed_replicated" and not jobs.servers:
+        text = "--variable_update distributed_replicated keeps copies of variables that lie in servers"
+        raise click.UsageError(f"{text}: add --ps_hosts, or use replicated, which needs none")
+    if mode not in WITH_SERVERS and jobs.servers:
         raise click.UsageError(f"--variable_update {mode} has no parameter servers: leave --ps_hosts out")
     if mode == "parameter_server" and jobs.devices > 1 and not jobs.servers:
         text = f"--variable_update parameter_server on {jobs.devices} devices needs somewhere for the variables"
@@ -59,6 +62,8 @@ def deployment(mode: str, steps: Steps, jobs: Jobs, program: str, sizes: Mapping
         lines.append(f'place "**" on worker{" any gpu" if jobs.gpus else ""}')
         lines += [f'place "{name}" on ps task {task}' for name, task in owners(sizes, len(jobs.servers)).items()]
         lines.append("")
+    if mode == "distributed_replicated":
+        steps = replace(steps, mode="mirrored")
     return "\n".join([*lines, f"replicate train over worker with {steps.settings(jobs.devices)}", ""])
 
 

@@ -32,7 +32,7 @@ from dfc.distribute.deployment.statements import Edition, Statement, Word
 from dfc_runtime.errors import counted
 
 MOST_TASKS = 1 << 20
-MODES = ("sync", "staged", "independent", "async", "stale", "backup")
+MODES = ("sync", "staged", "mirrored", "independent", "async", "stale", "backup")
 RULES = ("modulo", "blocks", "hash")
 COMBINATIONS = ("mean", "sum")
 KEPT = 5

@@ -12,7 +12,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.source import NOWHERE, SourceFile, Span
 
 Setting = int | float | bool | str
-IN_STEP = ("sync", "staged")
+IN_STEP = ("sync", "staged", "mirrored")
 """Modes of replication in which all tasks run one step together."""
 APART = ("async", "stale", "backup")
 """Modes in which each task computes steps of its own, and state is updated where it lies."""

@@ -9,11 +9,19 @@ So a step is w[t+1] = w[t] - rate * g(w[t-1]), with w[-1] = w[0]: SGD whose grad
 updates read (slots, a decay of weights that is no part of the loss) is of this step. Assumes the graph as it was
 elaborated. Guarantees one more piece of state for each variable that gradients are taken at, saved like it, and set
 by `init` to the same value.
+
+In the mode `mirrored` copies are never late: they take the values that variables have at the end of each entry that
+changes these, so that a step has the numbers of `sync`, and begins with what is in its own task.
+
+    let y = w * x                                let y = copy[w] * x
+    let dw = grad(y, w)                   ->     let dw = grad(y, copy[w])
+    w -= rate * dw                               w -= rate * dw
+                                                 copy[w] := w
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dfc.distribute.deployment.model import Replicate
@@ -33,49 +41,80 @@ def staged_name(variable: str) -> str:
     return f"staged[{variable}]"
 
 
+def copy_name(variable: str) -> str:
+    """The state that holds a variable as it is, for tasks that have a copy of it."""
+    return f"copy[{variable}]"
+
+
 def stage_variables(graph: Graph, statements: Sequence[Replicate]) -> Graph:
     """The graph whose entries of these statements read variables of the last step; raises `CompileError`."""
+    changed, names = _with_copies(graph, statements, staged_name, "as it was when the last step began")
+    if INIT in changed.entries:  # parts of programs have none
+        changed.entries[INIT] = _Staging(changed.entries[INIT], graph.resources, staged_name).entry_that_copies(names)
+    return changed
+
+
+def mirror_variables(graph: Graph, statements: Sequence[Replicate]) -> Graph:
+    """The graph whose entries of these statements read copies of variables, which all entries that change the variables
+    set at their end; raises `CompileError`."""
+    changed, names = _with_copies(graph, statements, copy_name, "as it is")
+    for entry in list(changed.entries.values()):
+        written = () if entry.readonly else _written(entry)
+        if copied := [name for name in names if name in written or entry.name == INIT]:
+            changed.entries[entry.name] = _Staging(entry, graph.resources, copy_name).entry_that_copies(copied)
+    return changed
+
+
+def _with_copies(
+    graph: Graph, statements: Sequence[Replicate], name_of: Callable[[str], str], meaning: str
+) -> tuple[Graph, list[str]]:
+    """The graph with a copy of each variable that losses of these entries are computed from; the variables."""
     changed = replace(graph, resources=dict(graph.resources), entries=dict(graph.entries), bound=dict(graph.bound))
     for statement in statements:
         entry = graph.entries[statement.entry]
         cone = gradient_cone(entry, graph.resources, statement)
         for name in cone.variables:
-            changed.resources[staged_name(name)] = _staged_resource(graph.resources[name])
-        staging = _Staging(entry, graph.resources)
+            changed.resources[name_of(name)] = _copied_resource(graph.resources[name], name_of(name), meaning)
+        staging = _Staging(entry, graph.resources, name_of)
         changed.entries[entry.name] = staging.entry_over(cone)
         changed.bound.update({name: staging.values.get(value, value) for name, value in changed.bound.items()})
-    names = [name for name in graph.resources if staged_name(name) in changed.resources]
-    if INIT in graph.entries:  # parts of programs have none
-        changed.entries[INIT] = _Staging(graph.entries[INIT], graph.resources).entry_that_initialises(names)
-    return changed
+    return changed, [name for name in graph.resources if name_of(name) in changed.resources]
 
 
-def _staged_resource(variable: Resource) -> Resource:
-    name, doc = staged_name(variable.name), f"`{variable.name}` as it was when the last step began."
+def _written(entry: Entry) -> set[str]:
+    """State that an entry changes, or may."""
+    nodes = (node for node in walk.nodes(entry.block) if node.op != "read")
+    return {resource_of(value) for node in nodes for value in node.results if value.is_token}
+
+
+def _copied_resource(variable: Resource, name: str, meaning: str) -> Resource:
     initial = Cloner().block(variable.initial) if variable.initial is not None else None
-    return replace(variable, name=name, trained=False, initial=initial, doc=doc)
+    return replace(variable, name=name, trained=False, initial=initial, doc=f"`{variable.name}` {meaning}.")
 
 
 class _Staging:
     """One entry on its way. `values` are what its values have become."""
 
-    def __init__(self, entry: Entry, resources: Mapping[str, Resource]) -> None:
+    def __init__(self, entry: Entry, resources: Mapping[str, Resource], name_of: Callable[[str], str]) -> None:
         self.values: dict[Value, Value] = {}
         self._entry = entry
         self._resources = resources
+        self._name_of = name_of
         self._output = Builder(Block(), span=entry.span)
         self._begins = {resource_of(value): value for value in entry.block.parameters if value.is_token}
         self._ends = {resource_of(value): value for value in entry.block.outputs if value.is_token}
 
     def entry_over(self, cone: Cone) -> Entry:
-        """The entry whose losses are computed from staged variables, which it replaces by what it begins with."""
+        """The entry whose losses are computed from copies. Staged ones are replaced by what it begins with."""
         reads: dict[str, Value] = {}
         for name in cone.variables:
             token = self._begins[name]
-            own = self._begins[staged_name(name)] = Value(TokenType(staged_name(name)))
-            reads[name], own = self._read(name, own, staged=True)
-            current, self.values[token] = self._read(name, token)
-            self._ends[staged_name(name)] = self._stage(name, current, own)
+            copy = self._name_of(name)
+            own = self._begins[copy] = Value(TokenType(copy))
+            reads[name], self._ends[copy] = self._read(name, own, is_copy=True)
+            if self._name_of is staged_name:
+                current, self.values[token] = self._read(name, token)
+                self._ends[copy] = self._stage(name, current, self._ends[copy])
         reading = ReadsReplaced(reads)
         for node in self._entry.block.nodes:
             if node in cone.nodes and node.op != "read":  # updates may use the read, too; unused ones are dropped
@@ -85,19 +124,22 @@ class _Staging:
         self._ends = {name: self.values.get(value, value) for name, value in self._ends.items()}
         return self._changed()
 
-    def entry_that_initialises(self, names: Sequence[str]) -> Entry:
-        """The entry that starts over, with staged variables set to what the variables are at its end."""
+    def entry_that_copies(self, names: Sequence[str]) -> Entry:
+        """The entry with copies set to what the variables are at its end."""
         self._output.block.nodes += self._entry.block.nodes
         for name in names:
-            own = self._begins[staged_name(name)] = Value(TokenType(staged_name(name)))
+            copy = self._name_of(name)
+            if copy not in self._begins:
+                self._begins[copy] = self._ends[copy] = Value(TokenType(copy))
             current, self._ends[name] = self._read(name, self._ends[name])
-            self._ends[staged_name(name)] = self._stage(name, current, own)
+            self._ends[copy] = self._stage(name, current, self._ends[copy])
         return self._changed()
 
-    def _read(self, name: str, token: Value, *, staged: bool = False) -> tuple[Value, Value]:
-        """The value of a variable, now or a step ago, and the token behind that."""
-        self._output.name = f"{self._entry.name}/{'staged' if staged else 'current'}/{name}"
-        attributes = ResourceAttributes(staged_name(name) if staged else name)
+    def _read(self, name: str, token: Value, *, is_copy: bool = False) -> tuple[Value, Value]:
+        """The value of a variable, or of its copy, and the token behind that."""
+        kind = self._name_of("").removesuffix("[]") if is_copy else "current"
+        self._output.name = f"{self._entry.name}/{kind}/{name}"
+        attributes = ResourceAttributes(self._name_of(name) if is_copy else name)
         types = (self._resources[name].type, token.type)
         value, behind = self._output.add("read", (token,), types, attributes).results
         return value, behind
@@ -105,7 +147,7 @@ class _Staging:
     def _stage(self, name: str, value: Value, token: Value) -> Value:
         """Keeps the value of a variable for the next step; the token behind that."""
         self._output.name = f"{self._entry.name}/stage/{name}"
-        attributes = AssignAttributes(staged_name(name), ":=")
+        attributes = AssignAttributes(self._name_of(name), ":=")
         return self._output.add("assign", (value, token), (token.type,), attributes).result
 
     def _keep_over(self, node: Node, reads: Mapping[str, Value], reading: ReadsReplaced) -> None:

@@ -262,4 +262,4 @@ def test_steps_of_their_own_and_their_updates_say_why_they_are_where_they_are(
     assert any("beside the state that it updates" in line for line in lines)
     assert not any("divided" in line for line in lines)
     ended = dfc(*replicated, "--simulate", "ranks=8")
-    assert 'replicates no entry with `mode = "sync"` or `mode = "staged"`' in ended.message
+    assert 'replicates no entry with `mode = "sync"`, `"staged"` or `"mirrored"`' in ended.message

@@ -62,6 +62,7 @@ def test_staged_variables_lie_where_others_do_also_on_one_rank() -> None:
     ("steps", "mode", "jobs", "words"),
     [
         (STAGED, "independent", ONE_SERVER, "nothing is sent"),
+        (STAGED, "distributed_replicated", ONE_SERVER, "copies of their own"),
         (ASYNC, "replicated", ONE_SERVER, "one host in --ps_hosts"),
         (ASYNC, "parameter_server", Jobs(("a", "b"), ("c",), 0), "one host in --ps_hosts"),
         (BACKUP, "parameter_server", Jobs((), ("a",), 0), "^--backup_workers: one parameter server"),

@@ -28,6 +28,12 @@ def test_servers_own_the_variables_and_workers_compute() -> None:
     )
 
 
+def test_copies_are_beside_the_variables_of_servers() -> None:
+    text = deployment("distributed_replicated", Steps(), SPREAD, "x.dfg", {"w": 8})
+    apart = deployment("parameter_server", Steps(), SPREAD, "x.dfg", {"w": 8})
+    assert text == apart.replace('"sync"', '"mirrored"')
+
+
 def test_replicas_have_all_variables_on_their_gpus() -> None:
     text = deployment("replicated", Steps(), Jobs((), ("a", "b"), 2), "x.dfg", {})
     assert "job worker tasks 4 with gpu = 1\n" in text
@@ -45,6 +51,7 @@ def test_programs_that_share_nothing_have_no_deployment(mode: str, jobs: Jobs) -
     ("mode", "jobs", "local", "words"),
     [
         ("replicated", SPREAD, None, "leave --ps_hosts out"),
+        ("distributed_replicated", ONE, None, "add --ps_hosts, or use replicated"),
         ("independent", SPREAD, None, "leave --ps_hosts out"),
         ("parameter_server", Jobs((), ("a:1", "b:1"), 0), None, "add --ps_hosts a$"),
         ("parameter_server", Jobs((), ("[::1]:1", "b:1"), 0), None, r"add --ps_hosts \[::1\]$"),
@@ -61,7 +68,6 @@ def test_what_makes_no_sense_is_a_mistake(mode: str, jobs: Jobs, local: str | No
 @pytest.mark.parametrize(
     ("mode", "jobs", "local"),
     [
-        ("distributed_replicated", SPREAD, None),
         ("parameter_server", Jobs(("a",), ("b",), 1), "gpu"),
         ("parameter_server", Jobs((), ("a",), 1), "cpu"),
     ],
@@ -79,6 +85,7 @@ def test_what_is_missing_is_said(mode: str, jobs: Jobs, local: str | None) -> No
         ("parameter_server", ONE, "cpu"),
         ("parameter_server", Jobs((), ("a",), 1), "gpu"),
         ("parameter_server", SPREAD, "cpu"),
+        ("distributed_replicated", SPREAD, None),
         ("replicated", Jobs((), ("a",), 4), "gpu"),
         ("independent", Jobs((), ("a", "b"), 0), None),
     ],

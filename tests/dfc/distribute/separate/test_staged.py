@@ -15,7 +15,9 @@ from dfc.driver.pipeline import check, optimise
 from dfc.elaborate.build import build
 from dfc.ir.graph import Graph
 from dfc.ops.evaluate import evaluate, initial_state
+from dfc_runtime.formats.bundle import opened
 from tests.support.clusters import cluster_bundle, on_cluster
+from tests.support.quick_code import quick_code
 
 QUADRATIC = """
 dfg 1
@@ -104,6 +106,32 @@ def test_reads_in_loops_on_the_way_to_a_loss_are_staged() -> None:
         x=np.ones(4),
     )
     assert state["w"] == 1 - 0.125 * 3 - 0.125 * 3  # both gradients are taken at 1
+
+
+def test_mirrored_copies_are_the_variables_in_each_task_and_steps_have_the_bits_of_sync() -> None:
+    text = QUADRATIC + "entry halve() { w *= 0.5 }\n"
+    jobs = 'job ps tasks 1\njob worker tasks 2\nplace "**" on worker\nplace "w" on ps\n'
+    line = 'replicate train over worker with mode = "{}", split = "B", blocks = 4\n'
+    with quick_code():
+        mirrored, sync = (cluster_bundle(text, jobs + line.format(mode)) for mode in ("mirrored", "sync"))
+    with opened(mirrored) as bundle:
+        assert bundle.manifest.cluster is not None
+        assert {each.name: each.site for each in bundle.manifest.cluster.state} == {"w": "ps:0", "copy[w]": "worker"}
+    x = np.arange(16.0).reshape(8, 2)
+
+    def train(module: object) -> list[bytes]:
+        found = []
+        for call in (lambda: module.train(x, 0.2), module.halve, lambda: module.train(x, 0.2), module.init):
+            call()
+            found.append(module.state["w"].tobytes())
+        return [*found, module.train(x, 0.1).loss.tobytes(), module.state["w"].tobytes()]
+
+    def mirrored_train(module: object) -> list[bytes]:
+        found = train(module)
+        assert module.state["copy[w]"].tobytes() == found[-1]
+        return found
+
+    assert on_cluster(mirrored, 3, mirrored_train) == on_cluster(sync, 3, train)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_a_wrong_value_is_answered_with_what_is_legal(words: tuple[str, ...], le
     assert all(each in ended.message for each in legal), ended.err
 
 
-@pytest.mark.parametrize("words", ["--use_nccl", "--distortions", "--variable_update=distributed_replicated"])
+@pytest.mark.parametrize("words", ["--use_nccl", "--distortions"])
 def test_what_this_version_cannot_do_is_said(words: str, dfc: Command) -> None:
     ended = dfc("bench", "cnn", words)
     assert (ended.code, ended.err.count("error[E1001]")) == (3, 1)
