@@ -15,7 +15,7 @@ def main() -> None:
     if is_heeded:
         signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
     # Only now: importing takes tens of milliseconds, in which Ctrl-C would end in a traceback without the line above.
-    from dfc.deferred.collection import importing, leave_uncollected
+    from dfc.deferred.collection import importing, leave_uncollected, seldom_collected
 
     with importing():
         from dfc.cli.main import main as run
@@ -23,11 +23,13 @@ def main() -> None:
     try:
         if is_heeded:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        run()
+        with seldom_collected():  # to the end: once looked for often again, garbage is looked for in all that is left
+            try:
+                run()
+            finally:
+                leave_uncollected()
     except KeyboardInterrupt:  # it came between two lines: before what runs there heeds it, or after
         os._exit(INTERRUPTED)
-    finally:
-        leave_uncollected()
 
 
 if __name__ == "__main__":

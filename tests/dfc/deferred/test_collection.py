@@ -42,15 +42,26 @@ def test_a_command_ends_without_a_collection() -> None:
     program = """if True:
         import atexit, gc, sys
         from dfc.__main__ import main
-        atexit.register(lambda: print(len(gc.get_objects())))
+        from dfc.cli import main as commands
+        often = gc.get_threshold()[0]
+        last = []
+        run = commands.main
+        def noting():
+            gc.callbacks.append(lambda phase, _: last.append(phase))
+            made = [[] for _ in range(20 * often)]
+            run()
+        commands.main = noting
+        atexit.register(lambda: print(len(gc.get_objects()), len(last)))
         sys.argv = ["dfc", "--version"]
         main()
     """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
-    version, left = ended.stdout.splitlines()
+    version, counts = ended.stdout.splitlines()
+    left, collections = map(int, counts.split())
     assert version.startswith("dfc ")
-    assert int(left) < 1000, "what a collection at the end would look at"
+    assert left < 1000, "what a collection at the end would look at"
+    assert collections == 0, "for some thousand new objects"
 
 
 def test_garbage_is_looked_for_seldom_until_the_last_of_several_has_left() -> None:
