@@ -221,7 +221,7 @@ def _entry(name: str, whole: Graph, parts: RankGraphs, replicated: Replications,
         name=name,
         roles=tuple(role.name for role in entry_roles.roles),
         replicated_over=replication.job if replication is not None else "",
-        split=(replication.queue or str(replication.symbol)) if replication is not None else "",
+        split=(replication.queues or str(replication.symbol)) if replication is not None else "",
         blocks=replication.blocks if replication is not None else 0,
         feeds=tuple(
             FeedPart(feed, tuple(role.name for role in roles), *_piece(feeds.get(feed), names))

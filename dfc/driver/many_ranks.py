@@ -26,6 +26,7 @@ from dfc.distribute.partition import RankGraphs, partition
 from dfc.distribute.partition.check_parts import check_parts
 from dfc.distribute.partition.checkpoints import Steps, set_apart
 from dfc.distribute.partition.model import RankRole
+from dfc.distribute.pipelines.completion import with_completions
 from dfc.distribute.pipelines.refused import refused_queues
 from dfc.distribute.place import Costs, Placed, PlacementConstraints, PlacementError, place
 from dfc.distribute.place.blocks import names_in_blocks
@@ -140,7 +141,7 @@ class ManyRanks:
     def shard(self, form: Undivided) -> Rows:
         """Rows of divided state at their owners."""
         assert isinstance(form, Replicated)
-        graph, steps = set_apart(form.graph)
+        graph, steps = set_apart(with_completions(form.graph))
         callers = {name: _caller(entry, self.resolution, form.replicated) for name, entry in graph.entries.items()}
         divided = shard(graph, form.sharded, callers)
         return Rows(divided.graph, form.whole, form.replicated, form.sharded, form.costs, divided, steps)

@@ -9,7 +9,7 @@ from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.distribute.deployment.model import IN_STEP, Deployment, Replicate
 from dfc.distribute.deployment.settings import setting_alone
-from dfc.distribute.pipelines.connected import queues_of
+from dfc.distribute.pipelines.connected import queue_names, queues_of
 from dfc.ir.graph import Entry, Graph
 from dfc.ops.effects.effects import block_effects
 from dfc.ops.record import Effect
@@ -27,7 +27,7 @@ def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
             yield error("E0808", f"there is no entry `{each.entry}`", each.entry_span, label, notes=notes)
         elif each.mode == "independent":
             yield from _independent(each, entry)
-        elif each.split in queues_of(entry):
+        elif {*queue_names(each.split)} <= queues_of(entry):
             yield from _by_queue(each)
         else:
             yield from _split(each, entry)

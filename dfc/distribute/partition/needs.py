@@ -20,7 +20,7 @@ from dfc.ir.measured import Dependence, measured
 from dfc.ir.regions import controls, flows, view
 from dfc.ops.effects.communication import OwnRowsAttributes
 from dfc.ops.effects.effects import effect
-from dfc.ops.effects.queues import TAKES
+from dfc.ops.effects.queues import SIZE, TAKES
 from dfc.ops.record import Effect
 
 _ACTS = (Effect.WRITE, Effect.HOST)
@@ -61,6 +61,8 @@ class _Finder:
         self._needs = Needs(sites_of_values(entry.block, placement), {role: set() for role in roles})
         self._parameters = frozenset(entry.block.parameters)
         self._sizes = Dependence.within(entry.block)
+        sizes = (node for node in walk.nodes(entry.block) if node.op == SIZE)
+        self._sizes_behind = {node.operands[-1]: node.results[0] for node in sizes}
 
     def run(self, pieces: Collection[str]) -> Needs:
         for node in walk.nodes(self._block):
@@ -98,12 +100,17 @@ class _Finder:
 
     def _await(self, take: Node, role: RankRole) -> None:
         values = [value for value in take.results if not value.is_token]
+        if take.results[-1] in self._sizes_behind:
+            values.append(self._sizes_behind[take.results[-1]])
         if any(role in roles and node.operands[0] in values for node, roles in self._needs.dealt.items()):
             return  # the rows that it gets stand right behind the take
+        awaited = min(values, key=lambda value: state_bytes(value.tensor))
         known = [value for value in values if role in self._needs.crossing.get(value, ())]
-        awaited = min(known or values, key=lambda value: state_bytes(value.tensor))
+        awaited = known[0] if known else awaited
         self._require(awaited, role)
-        self._needs.awaited.setdefault(role, {})[take] = awaited
+        maker = awaited.node
+        assert maker is not None
+        self._needs.awaited.setdefault(role, {})[maker] = awaited
 
     def speaker(self, value: Value) -> RankRole:
         """The role that sends a value, or returns it."""

@@ -75,3 +75,8 @@ def queues_of(entry: Entry) -> frozenset[str]:
     """The queues that an entry takes from."""
     nodes = walk.nodes(entry.block)
     return frozenset(node.attributes.resource for node in nodes if isinstance(node.attributes, TakeAttributes))
+
+
+def queue_names(split: str) -> tuple[str, ...]:
+    """The queues whose batches are cut, where a deployment file names some and no dimension: "left, right"."""
+    return tuple(dict.fromkeys(name.strip() for name in split.split(",")))

@@ -22,11 +22,11 @@ from dataclasses import replace
 
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic
 from dfc.distribute.deployment.model import Replicate
-from dfc.distribute.pipelines.connected import state_of
+from dfc.distribute.pipelines.connected import queue_names, queues_of, state_of
 from dfc.distribute.replicate import mistakes
 from dfc.distribute.replicate.model import Combination, Piece, Replication
 from dfc.distribute.replicate.rewrite import Shape, rewritten
-from dfc.distribute.replicate.takes import CuttingTakes, split_takes, takes_of
+from dfc.distribute.replicate.takes import CuttingTakes, split_takes
 from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol
 from dfc.ir.graph import Entry, Graph
@@ -52,8 +52,8 @@ def replicate(
     Assumes a graph after all passes; the entry and the job exist."""
     entry = graph.entries[statement.entry]
     symbol = next((each for each in entry.dims if str(each) == statement.split), None)
-    queue = statement.split if symbol is None and takes_of(entry, statement.split) else ""
-    if symbol is None and not queue:
+    has_queues = symbol is None and {*queue_names(statement.split)} <= queues_of(entry)
+    if symbol is None and not has_queues:
         raise CompileError([mistakes.no_such_size(statement, entry)])
     alone = next((node for node in walk.nodes(entry.block) if rules_of(node).alone and state_of(node) is None), None)
     if alone is not None:
@@ -65,11 +65,11 @@ def replicate(
             rows = replace(rows, stacked=rows.stacked | cutting.gathers)
         splits = analyse(entry, cutting, rows)
         feeds = _feeds(entry, splits)
-        if not feeds and not queue:
+        if not feeds and not has_queues:
             raise CompileError([mistakes.no_feed(statement, entry)])
-        is_checked = statement.is_checked and not queue
+        is_checked = statement.is_checked and not has_queues
         remarks = _check_combine(graph, entry, statement, splits, rows) if is_checked else ()
-        shape = Shape(_free(entry, "NB"), _free(entry, "FIRST"), statement.job, counts_by_name=bool(queue))
+        shape = Shape(_free(entry, "NB"), _free(entry, "FIRST"), statement.job, counts_by_name=has_queues)
         changed, combinations = rewritten(entry, splits, shape)
         after = dce(replace(graph, entries={**graph.entries, entry.name: changed}))
     results = {
@@ -88,7 +88,7 @@ def replicate(
         results,
         combinations,
         remarks,
-        queue,
+        statement.split if has_queues else "",
     )
     return after, about
 

@@ -37,7 +37,7 @@ class Replication:
     first axis of every feed that is cut) as `count`, and the number of its first one as `first`.
 
     `feeds` and `results` have those that are cut, by name; the other feeds go to all tasks whole, the other results
-    are the same on all of them. `remarks` are warnings about it. With a `queue` its batches are cut, and no feed."""
+    are the same on all of them. `remarks` are warnings about it. With `queues` their batches are cut, and no feed."""
 
     entry: str
     job: str
@@ -49,4 +49,4 @@ class Replication:
     results: Mapping[str, Piece]
     combinations: tuple[Combination, ...]
     remarks: tuple[Diagnostic, ...] = ()
-    queue: str = ""
+    queues: str = ""

@@ -11,12 +11,13 @@ the blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.distribute.deployment.model import Replicate
+from dfc.distribute.pipelines.connected import queue_names
 from dfc.distribute.replicate import mistakes
 from dfc.ir import walk
 from dfc.ir.dims import ZERO, Dim, Symbol, dim
@@ -79,18 +80,19 @@ def own_rows(
     return rows, behind
 
 
-def takes_of(entry: Entry, queue: str) -> list[Node]:
-    """The takes of an entry from a queue."""
-    return [node for node in walk.nodes(entry.block) if node.op in TAKES and _queue(node) == queue]
+def takes_of(entry: Entry, queues: Collection[str]) -> list[Node]:
+    """The takes of an entry from queues."""
+    return [node for node in walk.nodes(entry.block) if node.op in TAKES and _queue(node) in queues]
 
 
 def split_takes(entry: Entry, statement: Replicate) -> tuple[Entry, CuttingTakes]:
     """The entry with numbers of rows behind its takes, and how these are cut; raises `CompileError`."""
-    for node in takes_of(entry, statement.split):
+    queues = queue_names(statement.split)
+    for node in takes_of(entry, queues):
         size = batch_size(node)
         if node.op != TAKE or size is None or size % dim(statement.blocks) != ZERO:
             raise CompileError([mistakes.uneven_takes(statement, node, size)])
-    rows = _Rows(statement.split)
+    rows = _Rows(queues)
     block = rebuild(entry.block, rows)
     symbol = Symbol("B")
     cutting = CuttingTakes(symbol, statement.blocks, frozenset(rows.numbers), frozenset(rows.gathers))
@@ -111,13 +113,13 @@ def _queue(node: Node) -> str:
 class _Rows(Pass):
     """Numbers of rows behind takes; `numbers` are the nodes that make them, `gathers` those that use them."""
 
-    def __init__(self, queue: str) -> None:
-        self._queue = queue
+    def __init__(self, queues: Collection[str]) -> None:
+        self._queues = queues
         self.numbers: list[Node] = []
         self.gathers: list[Node] = []
 
     def visit(self, site: RewriteSite) -> Sequence[Value] | None:
-        if site.node.op != TAKE or _queue(site.node) != self._queue:
+        if site.node.op != TAKE or _queue(site.node) not in self._queues:
             return None
         take = site.kept()
         site.output.append(take)

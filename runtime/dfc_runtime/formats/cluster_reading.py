@@ -316,7 +316,8 @@ def _check_entries(cluster: Cluster, entries: Mapping[str, Signature], state: Co
         if bool(entry.blocks) != bool(entry.split) or (entry.blocks and not entry.replicated_over):
             raise ValueError(f"{where} has no blocks, or nothing that is split")
         symbols = {name for each in (*entry.feeds, *entry.results) for name in each.runs.symbols()}
-        is_queue = entry.split in state and not any(feed.split_axis >= 0 for feed in entry.feeds)
+        queues = {name.strip() for name in entry.split.split(",")}
+        is_queue = queues <= {*state} and not any(feed.split_axis >= 0 for feed in entry.feeds)
         if not symbols <= {*dims} or (entry.split and entry.split not in dims and not is_queue):
             raise ValueError(f"{where} uses a size that the entry does not have")
         _check_parts(cluster, entry, where)

@@ -50,7 +50,7 @@ def test_gradients_and_losses_are_sums_over_blocks_and_the_rest_is_computed_once
         ("sum", "f32[8, 8]"),
         ("sum", "f32[8]"),
     ]
-    assert (about.queue, about.feeds, about.results) == ("batches", {}, {})
+    assert (about.queues, about.feeds, about.results) == ("batches", {}, {})
 
 
 def test_tasks_get_the_rows_of_their_blocks_and_nothing_else_of_a_batch() -> None:
@@ -79,3 +79,40 @@ def test_modes_in_which_tasks_have_no_common_batch_are_refused() -> None:
     lines = LINES.replace('"batches"', '"rows"')
     (problem,) = diagnosed(lines, graph())
     assert problem.helps[-1].endswith('write `split = "batches"`')
+
+
+TWO = """
+queue left: f32[8, 200] = staging(depth = 2)
+queue right: f32[8, 200] = staging(depth = 2)
+param w: f32[200] = 1
+
+entry feed(x: f32[8, 200]) {
+  left.put(x)
+  right.put(x)
+}
+
+entry train(rate: f32) -> f32 {
+  let x = left.take()
+  let y = right.take()
+  let loss = mean(square(x @ w)) + mean(square(y @ w))
+  w -= rate * grad(loss, w)
+  return loss
+}
+"""
+READERS = """deploy 1 for "program.dfg"
+job worker tasks 2
+job reader tasks 2
+place "left" on reader task 0
+place "right" on reader task 1
+replicate train over worker with mode = "sync", split = "left, right", blocks = 4
+"""
+
+
+def test_batches_of_several_queues_come_from_several_tasks() -> None:
+    built = graph_of(TWO)
+    program = distribute(built, optimise(built), SourceFile("x.deploy", READERS))
+    entries = {role.name: part.entries["train"] for role, part in program.parts.graphs.items()}
+    sent = {name: [n.op for n in walk.nodes(e.block) if n.op.startswith("send")] for name, e in entries.items()}
+    (done,) = (node for node in walk.nodes(entries["reader-0"].block) if node.op == "send")
+    assert str(done.operands[0].type) == "i64"  # that there was a batch, and not the batch
+    assert sent == {"worker": [], "reader-0": ["send", "send_rows"], "reader-1": ["send_rows"]}
