@@ -6,15 +6,18 @@ import ctypes
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dfc_target_cpu.link import parallel
 from tests.support import rewriting, warm_compiler
 from tests.support.quick_code import is_quick, is_selected_quickly, quick_code
 from tests.support.sweeping import WHOLE
@@ -115,8 +118,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True, scope="session")
 def compilers() -> Iterator[None]:
-    """Kernels for GPUs are compiled without the start of a compiler for each request."""
-    with warm_compiler.warm_compilers():
+    """Kernels for GPUs are compiled without the start of a compiler for each request, and native code by the process of
+    the test alone: others would have to import LLVM first, and all processors are busy with tests."""
+    with warm_compiler.warm_compilers(), mock.patch.object(parallel, "PAYS_FROM", sys.maxsize):
         yield
 
 
