@@ -137,10 +137,15 @@ def _error(data: Data) -> int:
 
 
 def record_waits(recorder: Recorder, waiting: Waiting) -> None:
-    """Waits of a rank are events from now on, if they are in vain at first."""
+    """Waits of a rank are events from now on, if they are in vain at first; and so are messages between calls of native
+    code."""
 
     def record(begin: int, awaited: Awaited) -> None:
         whom = f" from {waiting.name(awaited.rank)}" if awaited.rank >= 0 else ""
         recorder.add(Label("wait", f"{awaited.what}{whom}"), begin, time.perf_counter_ns())
 
+    def record_message(category: str, begin: int, what: str, entry: str, location: str) -> None:
+        recorder.add(Label(category, what, location, entry), begin, time.perf_counter_ns())
+
     waiting.on_wait = record
+    waiting.on_message = record_message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from dfc.ir.options import CompileOptions
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.transport.in_process import Network
 from dfc_runtime.errors import DfcError
+from tests.support.quick_code import quick_code
 from tests.support.ranks import outcomes_on
 
 PROGRAM = """dfg 1
@@ -70,6 +72,32 @@ def test_one_file_has_kernels_sums_and_waits_of_all_ranks(bundle: bytes, tmp_pat
         assert {each.location for each in mine if each.category == "kernel"} >= {"model.dfg:6", "model.dfg:7"}
     calls = [each for each in trace.events if each.category == "call"]
     assert [each.name for each in calls if each.rank == 0] == ["train"] * 3
+
+
+def test_tasks_that_take_steps_of_their_own_show_their_messages(tmp_path: Path) -> None:
+    mode = DEPLOYMENT.replace("job worker", "job ps tasks 1\njob worker").replace('"sync"', '"async"')
+    with quick_code():
+        deploy = SourceFile("model.deploy", mode)
+        data = compile_source(SourceFile("model.dfg", PROGRAM), CompileOptions(), deploy).to_bytes()
+
+    def run(comm):
+        module = load_on(data, comm, seconds=20, threads=1, trace=tmp_path / "t.json")
+        try:
+            return module.serve() if comm.rank else module.train(X)
+        finally:
+            module.close()
+
+    outcomes_on(Network(3), run)
+    events = [each for each in traces.read(tmp_path / "t.json").events if each.category in ("send", "receive")]
+    assert {(each.entry, each.location) for each in events} == {("train", "model.dfg:5")}
+    # two tasks want variables, and again behind each of four steps, or hear that all are done
+    assert Counter((each.rank > 0, each.category) for each in events) == {
+        (False, "send"): 6,
+        (False, "receive"): 6,
+        (True, "send"): 6,
+        (True, "receive"): 6,
+    }
+    assert {each.name for each in events if each.rank} == {"to rank 0 (ps task 0)", "from rank 0 (ps task 0)"}
 
 
 def test_clocks_of_ranks_on_one_machine_agree_within_the_error_that_is_told(bundle: bytes, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ bundle's two halves of the entry. Guarantees that an update is done once, whole,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -46,12 +47,25 @@ class _Messages:
         self, rank: int, codec: Codec, numbers: Sequence[int], values: Sequence[Value], *, is_last: bool = False
     ) -> None:
         """Arrays have to be as they are until `finish`."""
+        begin = self.begin()
         message = Head(DONE if is_last else CALL, self._plan.number).packed()
         tag, comm = self._edges.tag(self._key), self._waiting.comm
         behind = codec.pack(message, numbers, values)
         self._waiting.post(wire.as_message(message), rank, tag)
         self._pending = [each for each in self._pending if not each.test()]
         self._pending += [comm.isend(as_bytes(array), rank, tag + 1) for array in behind]
+        self.note("send", begin, rank)
+
+    def begin(self) -> int:
+        """When a message begins to come or to go, for `note`; 0 where nothing is recorded."""
+        return time.perf_counter_ns() if self._waiting.on_message is not None else 0
+
+    def note(self, category: str, begin: int, rank: int) -> None:
+        """Records a message that has come from a rank, or is on its way to it."""
+        if begin and self._waiting.on_message is not None:
+            what = f"{'to' if category == 'send' else 'from'} {self._waiting.name(rank)}"
+            location = self._plan.entry.location
+            self._waiting.on_message(category, begin, what, self._plan.name, f"{location.name}:{location.line}")
 
     def arrival(self, source: int | None, awaited: Callable[[], Awaited]) -> tuple[int, Bytes]:
         """The rank that a message came from (any, for None), and the message."""
@@ -117,10 +131,12 @@ class ReplicaPart(Part):
         used: list[bool] = []
         self._messages.send(self._owner, self._handed, (), self._nothing())
         while True:
+            begin = self._messages.begin()
             source, message = self._messages.arrival(self._owner, self._awaited)
             is_last = wire.head_of(message).kind == DONE
             codec = _LAST if is_last else self._variables
             (step, was_used), variables = self._messages.values(message, source, codec, self._awaited)
+            self._messages.note("receive", begin, source)
             if rows:
                 used.append(bool(was_used))
             if is_last:
@@ -189,9 +205,11 @@ class OwnerPart(Part):
             def awaited() -> Awaited:
                 return Awaited(f"a step of `{self.plan.name}` ({self._location})", self._ranks[min(turns.busy)])
 
+            begin = self._messages.begin()
             rank, message = self._messages.arrival(source, awaited)
             task = self._ranks.index(rank)
             in_time[task] = self._messages.values(message, rank, self._handed, awaited)[1]
+            self._messages.note("receive", begin, rank)
             log.order.append(task)
             turn = turns.arrived(task)
             if turn.updates:

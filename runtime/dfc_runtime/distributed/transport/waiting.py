@@ -85,7 +85,9 @@ class Waiting:
     """How one rank waits. `name` says which task a rank is; `on_signal` is asked about signals that are no questions,
     and raises what they mean; `on_silent` what else is known of a rank that does not answer; `kernel` which kernel
     of the call began last, "" where nobody knows; `stopped_by` which signal of the system has asked this rank to
-    stop, or 0: rank 0 hears of it, and `on_stop` is told there which signal which rank got."""
+    stop, or 0: rank 0 hears of it, and `on_stop` is told there which signal which rank got. `on_message` is told of
+    messages that no request of native code is about: whether they come or go, since when, from or to whom, and the
+    entry and line they are for."""
 
     def __init__(self, comm: Comm, seconds: float, name: Callable[[int], str]) -> None:
         self.comm = comm
@@ -95,6 +97,7 @@ class Waiting:
         self.on_look: Callable[[], None] | None = None
         self.on_silent: Callable[[int], str] = lambda _: ""
         self.on_wait: Callable[[int, Awaited], None] | None = None
+        self.on_message: Callable[[str, int, str, str, str], None] | None = None
         self.on_stop: Callable[[int, int], None] | None = None
         self.stopped_by: Callable[[], int] = lambda: 0
         self._is_stop_reported = False
