@@ -9,6 +9,7 @@ from dfc_target_cpu.llvm.values import i64
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.gemm import GEMM_PARAMETERS
 from dfc_target_cpu.product.gemm_library import declare_gemm, gemm_library, gemm_workspace_bytes
+from dfc_target_cpu.product.gemm_shape import ANY_WIDTH
 from tests.support.cpu_code import Code, aligned
 
 DTYPES = {"float": np.float32, "double": np.float64}
@@ -34,9 +35,9 @@ def count_epilogue(module: ModuleText, element: str) -> None:
 
 
 class GemmCode:
-    """The compiled product of one machine and element type."""
+    """The compiled product of one machine and element type, for at most so many columns."""
 
-    def __init__(self, machine: Machine, element: str) -> None:
+    def __init__(self, machine: Machine, element: str, widest: int = ANY_WIDTH) -> None:
         self.element, self.dtype = element, DTYPES[element]
         module = ModuleText(machine.triple)
         entry = module.function("product", "void", GEMM_PARAMETERS, linkage="external")
@@ -44,7 +45,7 @@ class GemmCode:
         entry.ret()
         module.add(entry)
         count_epilogue(module, element)
-        code = Code([module.text()], machine, [gemm_library(machine, (element,))])
+        code = Code([module.text()], machine, [gemm_library(machine, (element,), widest)])
         self.call = code.function("product", None, *_ARGUMENTS)
         self.note = code.address(f"note_{element}")
         self.workspace_bytes = gemm_workspace_bytes(machine, element)

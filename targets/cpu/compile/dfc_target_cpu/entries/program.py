@@ -32,6 +32,7 @@ from dfc_target_cpu.llvm.text import ModuleText
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.contraction import lower_contraction, product_workspace_bytes
 from dfc_target_cpu.product.gemm_library import gemm_library
+from dfc_target_cpu.product.gemm_shape import ANY_WIDTH
 from dfc_target_cpu.product.row_blocks import lower_row_blocks, row_block_elements, row_block_workspace_bytes
 from dfc_target_cpu.routines.launch import lower_routine, routine_workspace_bytes
 from dfc_target_cpu.routines.library import ELEMENT, routine_library
@@ -89,7 +90,7 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     symbols += [worker_entry(module, machine), stop_entry(module, machine)]
     elements = product_elements(others)
     routines = sorted({kernel.name for kernel in others if isinstance(kernel, RoutineKernel)})
-    plain = [*([gemm_library(machine, elements)] if elements else []), *libraries(machine, planned)]
+    plain = [*([gemm_library(machine, elements, widest(others))] if elements else []), *libraries(machine, planned)]
     entries, written_out = module.divided(AS_WRITTEN)
     texts, launches = [entries, *kernels.launches], list(kernels.launches.values())
     texts += [routine_library(machine, name) for name in routines]
@@ -126,6 +127,21 @@ def product_elements(kernels: Sequence[Kernel]) -> tuple[str, ...]:
         elements.update(row_block_elements(kernel) if isinstance(kernel, RowBlockKernel) else ())
         elements.update((ELEMENT,) if isinstance(kernel, RoutineKernel) else ())
     return tuple(sorted(elements))
+
+
+def widest(kernels: Sequence[Kernel]) -> int:
+    """The most columns that a matrix product has, as far as sizes are known. One of a single column is made as one of a
+    single row, whose columns are the rows."""
+    columns = [0]
+    for kernel in kernels:
+        if isinstance(kernel, RowBlockKernel | RoutineKernel):
+            return ANY_WIDTH
+        matched = as_product(kernel) if isinstance(kernel, ContractKernel) else None
+        if matched is not None:
+            rows, width = (matched.kernel.axes[axis].extent.constant for axis in (matched.kernel.m, matched.kernel.n))
+            known = rows if width == 1 else width
+            columns.append(ANY_WIDTH if known is None else known)
+    return max(columns)
 
 
 def workspace_bytes(kernels: Sequence[Kernel], machine: Machine) -> int:

@@ -1,17 +1,21 @@
 """Matrix products as an object of their own beside the program's code.
 
 Assumes the program's module calls what `declare_gemm` names, and is linked with the text of `gemm_library`. Guarantees
-the same text for the same machine and element types: the object is compiled once a process.
+the same text for the same machine, element types and class of widths: the object is compiled once a process.
+
+A form is left out only where the sizes of the program rule it out: those of long rows are a quarter of the text, and
+the widths of layers are mostly numbers. Most else depends on the number of rows, which is that of a batch.
 """
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dfc_target_cpu.llvm.text import ModuleText
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.gemm import GEMM_PARAMETERS, gemm
 from dfc_target_cpu.product.gemm_narrow import NARROW_PARAMETERS, has_narrow, narrow
-from dfc_target_cpu.product.gemm_shape import gemm_shape
+from dfc_target_cpu.product.gemm_shape import ANY_WIDTH, gemm_shape
 from dfc_target_cpu.product.gemm_turned import TURNED_PARAMETERS, gemm_turned
 
 
@@ -37,11 +41,11 @@ def declare_narrow(module: ModuleText, element: str) -> str:
 
 
 @functools.cache
-def gemm_library(machine: Machine, elements: Sequence[str]) -> str:
-    """The module text with the products of these element types."""
+def gemm_library(machine: Machine, elements: Sequence[str], widest: int = ANY_WIDTH) -> str:
+    """The module text with the products of these element types, none of which has more columns than `widest`."""
     module = ModuleText(machine.triple)
     for element in elements:
-        shape = gemm_shape(machine, element)
+        shape = replace(gemm_shape(machine, element), widest=widest)
         gemm(module, shape)
         gemm_turned(module, shape)
         if has_narrow(shape):

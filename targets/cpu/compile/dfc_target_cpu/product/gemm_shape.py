@@ -8,6 +8,9 @@ from dfc.deferred.dataclasses import dataclass
 from dfc_target_cpu.llvm.values import bit_width, vector_type
 from dfc_target_cpu.machine import Machine
 
+ANY_WIDTH = 1 << 40
+"""Columns of products whose sizes are not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class GemmShape:
@@ -17,7 +20,8 @@ class GemmShape:
     product are at most `few_rows`. A block of A has `mc` rows and a depth of `kc`, one of B `nc` columns, or twice as
     many of half the depth. A piece of B of `near_columns` and `near_depth` stays in the nearest cache, one of
     `long_columns` and `long_depth` in the second one. Both
-    factors are packed from `packed_columns` on, whatever suits them, and B from `packed_rows` on.
+    factors are packed from `packed_columns` on, whatever suits them, and B from `packed_rows` on. No product of the
+    program has more than `widest` columns.
     """
 
     element: str
@@ -35,6 +39,7 @@ class GemmShape:
     long_columns: int
     packed_columns: int
     packed_rows: int
+    widest: int = ANY_WIDTH
 
     @property
     def vector(self) -> str:
@@ -47,8 +52,15 @@ class GemmShape:
 
     @property
     def row_vectors(self) -> int:
-        """The most vectors of a row that are summed in registers; none where the machine does not mask loads."""
-        return {64: 16, 32: 12}.get(self.lanes * self.element_bytes, 0)
+        """The most vectors of a row that are summed in registers: those of the widest product, or the next power of
+        two, so that few programs differ; none where the machine does not mask loads."""
+        vectors = -(-self.widest // self.lanes)
+        return min({64: 16, 32: 12}.get(self.lanes * self.element_bytes, 0), 1 << (vectors - 1).bit_length())
+
+    @property
+    def has_long_rows(self) -> bool:
+        """Whether some row may have more vectors than that."""
+        return self.widest > self.row_vectors * self.lanes
 
     @property
     def element_bytes(self) -> int:

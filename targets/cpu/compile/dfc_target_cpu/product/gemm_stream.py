@@ -44,8 +44,11 @@ def _stream(module: ModuleText, shape: GemmShape, name: str) -> FunctionText:
         f.call(row_in_registers(module, shape, count), "void", f.arguments)
         f.branch(done)
     f.begin(wide)
-    _stretches(f, module, shape, name)
-    f.branch(done)
+    if shape.has_long_rows:
+        _stretches(f, module, shape, name)
+        f.branch(done)
+    else:
+        f.unreachable()
     f.begin(done)
     f.ret()
     return f

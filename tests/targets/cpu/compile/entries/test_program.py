@@ -1,14 +1,19 @@
 """Functions of many launches and nothing else are written out as they stand, but not scalar code and loops."""
 
 import numpy as np
+import pytest
 
+from dfc.driver.pipeline import optimise
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import F32, I64
 from dfc.kernels.program import BufferRole, Copy, For, Launch, Program, Step
 from dfc.kernels.programs.outline import LONGEST
+from dfc.lower.program import lower_graph
 from dfc_driver_cpu.driver import aligned_bytes
-from dfc_target_cpu.entries.program import AS_WRITTEN, lower_program
+from dfc_target_cpu.entries.program import AS_WRITTEN, lower_program, widest
 from dfc_target_cpu.machine import X86_64_V3
+from dfc_target_cpu.product.gemm_shape import ANY_WIDTH
+from tests.support.building import graph_of
 from tests.targets.cpu.compile.entries.test_steps import Entry, build, scalar, slots, twice
 
 N = dim(Symbol("N"))
@@ -70,3 +75,27 @@ def test_launches_in_a_loop_of_their_own_are_optimised() -> None:
     index, start, stop = (e.register(I64) for _ in range(3))
     steps = [For(index, start, stop, tuple(chain(e, 3))), *chain(e, LONGEST - 10)]  # as many as a function has
     assert as_written(e, [twice()], steps * 4) == 0
+
+
+@pytest.mark.parametrize(
+    "products, columns",
+    [
+        ({"x @ v": "[B, 40]"}, 40),
+        ({"x @ v": "[B, 40]", "v @ z": "[20, B]"}, ANY_WIDTH),
+        ({"x @ v": "[B, 40]", "w @ v": "[30, 40]"}, 40),
+        ({"w @ v": "[30, 40]", "w @ u": "[30, 1]"}, 40),
+        ({"x @ u": "[B, 1]"}, 0),
+    ],
+)
+def test_the_widest_product_is_known_where_sizes_are(products: dict[str, str], columns: int) -> None:
+    """A matrix by a single column is no matrix product, but loops."""
+    results = ", ".join(f"y{number}: f32{shape}" for number, shape in enumerate(products.values()))
+    text = f"""
+        dfg 1
+        readonly entry e[B](
+          x: f32[B, 20], z: f32[40, B], u: f32[20, 1], v: f32[20, 40], w: f32[30, 20],
+        ) -> ({results}) {{
+          return {", ".join(products)}
+        }}
+    """
+    assert widest(lower_graph(optimise(graph_of(text))).kernels) == columns

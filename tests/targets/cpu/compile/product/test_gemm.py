@@ -136,6 +136,21 @@ def test_a_single_row_adds_to_what_is_there_in_the_order_of_a_tile(machine: str,
         np.testing.assert_array_equal(single[1], whole[1])
 
 
+def test_forms_of_rows_that_no_product_has_are_left_out_and_the_others_keep_their_bits():
+    machine, element = VARIANTS[0]
+    whole, narrow = code(machine, element), GemmCode(MACHINES[machine], element, widest=40)
+    texts = [gemm_library(MACHINES[machine], (element,), widest) for widest in (40, 41, 10_000)]
+    assert texts[0] == texts[1] and "_stretch(" not in texts[0], "one class of widths"
+    assert texts[2] == gemm_library(MACHINES[machine], (element,)) and "_stretch(" in texts[2]
+    for n in (1, 15, 16, 17, 33, 40):
+        a, b = matrix(5, 70, "rows", whole.dtype, 5), matrix(70, n, "rows", whole.dtype, 6)
+        for rows in (1, 5):
+            results = [np.zeros((rows, n), whole.dtype) for _ in range(2)]
+            for one, c in zip((whole, narrow), results, strict=True):
+                one.part(a[:rows], b, c)
+            np.testing.assert_array_equal(*results)
+
+
 @pytest.mark.parametrize("machine, element", VARIANTS)
 def test_tiles_agree_with_the_whole_in_their_bits(machine: str, element: str):
     gemm = code(machine, element)
