@@ -49,8 +49,9 @@ def check_part(program: Manifest, own: Manifest, topology: Topology, task: Task,
         raise ValueError(f"its manifest is not the one that {shown(ROLE + task.role.name)} was compiled with")
     check_role(own, program, topology, task)
     for plan in plans:
-        if task.rank in plan.parts:
-            own_signature(plan, plan.parts[task.rank], own.entries)
+        part = plan.part_of(task.rank)
+        if part is not None:
+            own_signature(plan, part, own.entries)
 
 
 def check_precompiled(bundle: OpenBundle) -> None:

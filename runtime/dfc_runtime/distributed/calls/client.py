@@ -144,6 +144,16 @@ class Client:
 
         return self._together(label, work, encode)
 
+    def with_all(self, work: Callable[[], None]) -> None:
+        """Something for which all ranks wait for commands, until it is over or has failed."""
+        try:
+            work()
+        except (DfcError, MemoryError) as problem:
+            if isinstance(problem, RankError):
+                self._lose(problem)
+            self._send_failure(range(1, self._comm.size), problem)
+            raise
+
     def results_together(self, label: str, work: Callable[[], tuple[EntryPlan, list[object]]]) -> list[object]:
         """A call of what only `work` knows: a part of an entry that may have to be made first. What the others get are
         its results."""
@@ -281,7 +291,7 @@ class Client:
         for run in route.runs:
             message, _ = self._packed_call(plan, plan.others[run[0]], request, sizes, RELAYED_CALL)
             for piece in pieces(*run):
-                packed.append((plan.others[piece[0]].task.rank, wire.as_message(addressed(message, piece)), []))
+                packed.append((plan.other_tasks[piece[0]].rank, wire.as_message(addressed(message, piece)), []))
         return packed
 
     def _packed_call(
@@ -314,7 +324,7 @@ class Client:
         if own is None:
             return []
         feeds = [self._own_feed(own, number, request) for number in own.part.feeds]
-        if plan.others:
+        if plan.other_tasks:
             self._waiting.on_look = answers.look
         try:
             return self._rank.run_part(own, feeds, request.sizes, self._generation)

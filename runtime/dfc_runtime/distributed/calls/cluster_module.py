@@ -38,7 +38,7 @@ from dfc_runtime.module import INIT, CallableEntry, Module, methods
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.observe.summaries import Sink
 
-HELLO = "hello"
+HELLO, LOADED = "hello", "loaded"
 Folder = str | os.PathLike[str]
 
 
@@ -128,7 +128,9 @@ class ClusterModule:
         self.tests: Mapping[str, ClusterEntry] = {each.name: each for each in entries if each.signature.is_test}
         self._digest = digest
         self.at_close: list[Callable[[], None]] = []
+        self._is_loaded = False
         rank.commands[HELLO] = self._hello
+        rank.commands[LOADED] = self._note_loaded
         rank.commands[UPDATES] = rank.updates
         for each in entries:
             each.updates = self._update_log(each.plan)
@@ -167,7 +169,7 @@ class ClusterModule:
         """Called once on all ranks: sees to it that all have the same bundle, and initialises state that is not set."""
         init = next((plan for plan in self._rank.plans if plan.name == INIT), None)
         if isinstance(self._end, Follower):
-            self._end.together("load")
+            self._end.obey("load", until=lambda: self._is_loaded)
             return
         client = self._end
 
@@ -179,7 +181,9 @@ class ClusterModule:
             if initialise and init is not None and can and unset:
                 client.run(init, Requests(init, 0).checked((), {}))
 
-        client.together("load", greet, lambda _: ({}, []))
+            client.command({"command": LOADED})
+
+        client.with_all(greet)
 
     def init(self) -> object:
         """Starts over: runs the program's initialisers."""
@@ -319,6 +323,10 @@ class ClusterModule:
             raise BundleError("rank 0 has loaded another bundle", code="E0906")
         unset = self._rank.inner is not None and bool(self._rank.inner.state.unset)
         return {"unset": unset, "silent": self._rank.silent_parts()}, []
+
+    def _note_loaded(self, _data: Data, _arrays: Sequence[Array]) -> Answer:
+        self._is_loaded = True
+        return {}, []
 
 
 def cluster_parts_of(module: ClusterModule) -> ClusterParts:

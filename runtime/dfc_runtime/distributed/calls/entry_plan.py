@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -47,31 +48,59 @@ class EntryPlan:
         self.feed_splits = [next(each for each in split.feeds if each.name == p.name) for p in entry.parameters]
         self.splits_feeds = bool(split.blocks) and split.split in entry.dims
         """Whether a size of the call is cut into the blocks; else it is what comes out of a queue."""
-        self._tasks = topology.tasks
-        self.parts: Mapping[int, TaskPart] = {t.rank: self._part(t, topology) for t in topology.parts_of(split)}
-        self.others = [part for rank, part in self.parts.items() if rank != 0]
-        self.other_ranks = frozenset(part.task.rank for part in self.others)
-        self.results_are_own = self._results_are_own()
+        self._counts = topology.tasks
+        self.tasks: Mapping[int, Task] = {task.rank: task for task in topology.parts_of(split)}
+        self.other_tasks = [task for rank, task in self.tasks.items() if rank != 0]
+        self._known: dict[int, TaskPart] = {}
+        self._down: dict[tuple[int, ...], Codec] = {}
+        self._up: dict[tuple[int, ...], Codec] = {}
         self.all_results = Codec(0, [self._result_member(i, whole=True) for i in range(len(entry.results))])
 
-    def _part(self, task: Task, topology: Topology) -> TaskPart:
+    @cached_property
+    def parts(self) -> Mapping[int, TaskPart]:
+        """Of all tasks that take part, by rank."""
+        return {rank: self._part(task) for rank, task in self.tasks.items()}
+
+    @cached_property
+    def others(self) -> Sequence[TaskPart]:
+        """Those of all ranks but the first, in the order of `other_tasks`."""
+        return [part for rank, part in self.parts.items() if rank != 0]
+
+    @cached_property
+    def other_ranks(self) -> frozenset[int]:
+        return frozenset(task.rank for task in self.other_tasks)
+
+    def part_of(self, rank: int) -> TaskPart | None:
+        """That of one rank: only rank 0 has to know all of them."""
+        return self._part(self.tasks[rank]) if rank in self.tasks else None
+
+    def _part(self, task: Task) -> TaskPart:
+        known = self._known.get(task.rank)
+        if known is None:
+            known = self._known[task.rank] = self._made_part(task)
+        return known
+
+    def _made_part(self, task: Task) -> TaskPart:
         assert task.role is not None
         role = task.role.name
         feeds = tuple(i for i, each in enumerate(self.feed_splits) if role in each.roles)
         results = tuple(i for i, each in enumerate(self.split.results) if _gives(task, each))
-        count = topology.tasks[task.job]
+        count = self._counts[task.job]
         own = dealt(self.split.blocks, count, task.number) if task.job == self.split.replicated_over else self._all()
-        down = Codec(len(self.entry.dims), [self._feed_member(i) for i in feeds])
-        up = Codec(0, [self._result_member(i) for i in results])
-        return TaskPart(task, feeds, results, own, down, up)
+        if feeds not in self._down:
+            self._down[feeds] = Codec(len(self.entry.dims), [self._feed_member(i) for i in feeds])
+        if results not in self._up:
+            self._up[results] = Codec(0, [self._result_member(i) for i in results])
+        return TaskPart(task, feeds, results, own, self._down[feeds], self._up[results])
 
-    def _results_are_own(self) -> bool:
+    @cached_property
+    def results_are_own(self) -> bool:
         """Whether rank 0 makes all results, whole and in their order."""
         if self.split.update is not None or any(part.results for part in self.others):
             return False
         if any(each.split_axis >= 0 for each in self.split.results):
             return False
-        own = self.parts.get(0)
+        own = self.part_of(0)
         return (own.results if own is not None else ()) == tuple(range(len(self.entry.results)))
 
     def _all(self) -> Node:
@@ -109,7 +138,7 @@ class EntryPlan:
         """The rows of a result that a task has, put to their places in the whole, which is made if it is not there."""
         split = self.split.results[number]
         rows, axis, shape = self.entry.results[number].shape[split.split_axis].constant, split.split_axis, memory.shape
-        division = Division(split.rule, rows or 0, self._tasks[split.source])
+        division = Division(split.rule, rows or 0, self._counts[split.source])
         if shape[axis] != division.most:
             raise BundleError(f"a task gives {shape[axis]} rows of a result, not {division.most}", code="E0906")
         if not is_array(whole):

@@ -71,21 +71,33 @@ class Follower:
             message, sender = self._next(forever=True)
             self._obey(wire.head_of(message), message, sender)
 
+    def obey(self, label: str, until: Callable[[], bool]) -> None:
+        """Does what rank 0 says until something has come of it; raises why it has not."""
+        while not until():
+            self._obey_once(label)
+
     def _follow(self, label: str) -> Bytes:
         """Obeys until rank 0 says how the call of that name ended, and gives what it said."""
         if self.closed:
             raise RankError("rank 0 has closed the program", code="E0911")
         self._join(label, serves=False)
         while True:
-            message, sender = self._next(label=label)
-            head = wire.head_of(message)
-            if head.kind == OUTCOME:
-                return message
-            if head.kind == FAILED:
-                raise failure_from(unpacked(message[wire.HEAD_SIZE :])).error()
-            self._obey(head, message, sender)
-            if self.closed:
-                raise RankError("rank 0 has closed the program", code="E0911")
+            outcome = self._obey_once(label)
+            if outcome is not None:
+                return outcome
+
+    def _obey_once(self, label: str) -> Bytes | None:
+        """The next message, if it is the outcome of a call; else it is obeyed."""
+        message, sender = self._next(label=label)
+        head = wire.head_of(message)
+        if head.kind == OUTCOME:
+            return message
+        if head.kind == FAILED:
+            raise failure_from(unpacked(message[wire.HEAD_SIZE :])).error()
+        self._obey(head, message, sender)
+        if self.closed:
+            raise RankError("rank 0 has closed the program", code="E0911")
+        return None
 
     def _join(self, label: str, *, serves: bool) -> None:
         self._waiting.post(wire.joining(None if serves else label), _FROM_CLIENT, JOIN)

@@ -229,7 +229,7 @@ class ClusterParts:
         topology = self._rank.topology.of_part(cluster)
         (entry,), (split,) = manifest.entries, cluster.entries
         plan = EntryPlan(number, entry, split, topology, called or f"run({', '.join(e.name for e in entry.results)})")
-        part = plan.parts.get(self._rank.number)
+        part = plan.part_of(self._rank.number)
         own = None
         if part is not None and program is not None:
             with bundles.opened(program) as bundle:

@@ -108,7 +108,7 @@ class Rank:
     def own_part(self, plan: EntryPlan) -> Part | None:
         """What this rank has to do with an entry; None if it takes no part."""
         if plan.number not in self._own:
-            part = plan.parts.get(self.number)
+            part = plan.part_of(self.number)
             self._own[plan.number] = self._part_of(plan, part, self.inner) if part and self.inner else None
         return self._own[plan.number]
 

@@ -2,7 +2,7 @@
 
 Parts of an entry that stand in a row, get the same message and give no results are a run. Rank 0 sends the message to
 the first part of each of at most `FAN_OUT` equal pieces of a run; whoever gets it is said the piece that he is to see
-to, `begin` to before `end` of `EntryPlan.others`, of which the first part is his own; the rest he cuts into pieces
+to, `begin` to before `end` of `EntryPlan.other_tasks`, of which the first part is his own; the rest he cuts into pieces
 likewise. All ranks know the entry, so that two numbers say it all.
 
 Guarantees that nobody sends or awaits more than `FAN_OUT` messages for a run, and that a message passes through at most

@@ -37,7 +37,7 @@ class Relay:
         content, (begin, end) = piece_of(message)
         children: list[int] = []
         for piece in pieces(begin + 1, end):
-            child = plan.others[piece[0]].task.rank
+            child = plan.other_tasks[piece[0]].rank
             waiting.post(wire.as_message(addressed(content, piece)), child, CONTROL)
             children.append(child)
         return cls(waiting, parent, children)
@@ -53,6 +53,7 @@ class Relay:
         `answer` is that to a command, by the own rank."""
         failed, stopped = int(kind == FAILED), int(kind == STOPPED)
         answers = {**(answer or {})}
+        self._waiting.doing = "it is done with its part"
         if failed:
             self._waiting.post(wire.as_message(reply), _CLIENT, REPLY)
         for child in self._children:

@@ -81,8 +81,13 @@ class Comm(Protocol):
         messages that `irecv` waits for."""
         ...
 
-    def idle(self, turn: int) -> None:
-        """Called between looks at what is pending; `turn` counts how often nothing had happened."""
+    def seconds(self) -> float:
+        """The time by which this rank waits, from any begin on."""
+        ...
+
+    def idle(self, turn: int) -> bool:
+        """Called between looks at what is pending; `turn` counts how often nothing had happened. Whether something is
+        known to have come, which may be a signal."""
         ...
 
     def abort(self, code: int) -> NoReturn:

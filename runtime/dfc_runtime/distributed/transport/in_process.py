@@ -8,6 +8,7 @@ late, which reorders them between tags and ranks, messages that are lost, links 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import field
@@ -162,14 +163,19 @@ class InProcessComm:
                     return _Arrived(network, route[0], message)
         return None
 
-    def idle(self, turn: int) -> None:
+    def seconds(self) -> float:
+        return time.monotonic()
+
+    def idle(self, turn: int) -> bool:
         """Sleeps until something has happened since the last time, or for a moment."""
         network = self.network
         with network.changed:
             network.check()
             if network.changes == self._seen:
                 network.changed.wait(_LONGEST_IDLE)
+            has_come = network.changes != self._seen
             self._seen = network.changes
+        return has_come
 
     def abort(self, code: int) -> NoReturn:
         self.network.abort(f"rank {self.rank} has ended the program")

@@ -67,14 +67,18 @@ class MpiComm:
         message = self._comm.Improbe(MPI.ANY_SOURCE if source is None else source, tag, status)
         return None if message is None else _Arrived(message, status.Get_source(), status.Get_count(MPI.BYTE), status)
 
-    def idle(self, turn: int) -> None:
+    def seconds(self) -> float:
+        return time.monotonic()
+
+    def idle(self, turn: int) -> bool:
         """Spins unless ranks are more than processors, then lets others have the processor, then sleeps."""
         if turn < self._spins:
-            return
+            return False
         if turn < _YIELDS:
             os.sched_yield()
         else:
             time.sleep(min(_LONGEST_SLEEP, _SHORTEST_SLEEP * (1 + (turn - _YIELDS) // 100)))
+        return False
 
     def abort(self, code: int) -> NoReturn:
         self._comm.Abort(code)

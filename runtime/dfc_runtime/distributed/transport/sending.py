@@ -8,7 +8,6 @@ it waits for this value, so that no two ranks can wait for each other here.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
@@ -155,10 +154,10 @@ class Sender:
 
     def _ready(self, started: Sequence[tuple[Pending, int]], size: int) -> list[int]:
         """The ranks that took the first piece before the rest could have been copied."""
-        end = time.monotonic() + size / _COPIED_PER_SECOND
+        end = self._comm.seconds() + size / _COPIED_PER_SECOND
         missing = [pending for pending, _ in started]
         turn = 0
-        while missing and time.monotonic() < end:
+        while missing and self._comm.seconds() < end:
             missing = [pending for pending in missing if not pending.test()]
             self._comm.idle(min(turn, _AWAKE))
             turn += 1

@@ -9,8 +9,10 @@ the same. A rank that does not answer computes, is stopped, or is gone.
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Protocol
 
 import numpy as np
@@ -28,8 +30,12 @@ DEADLINE_VARIABLE = "DFC_DEADLINE"
 _LONGEST_QUESTIONS = 0.75
 _GRACE = 2.0
 """Seconds that those who wait for a rank have to report it before it reports itself: they know more."""
-_LATER_BY = 0.05
-"""Seconds that a rank asks longer than the one below it: if several give up together, the lowest reports."""
+_LATER_BY, _LATEST_BY = 0.05, 2.0
+"""Seconds that a rank gives up later than the one below it, so that the lowest asks and reports when several wait for
+the same, and thousands do not all ask each other; and the most that one gives up later than rank 0."""
+_MOST_LINES = 32
+"""Ranks that a report tells one by one."""
+_WAITED = re.compile(r"has waited [0-9.]+ s")
 _LOOK_EVERY = 16
 """Turns of waiting between two looks for what others say: a look costs more than a turn."""
 
@@ -113,7 +119,7 @@ class Waiting:
     def wait(self, condition: Callable[[], bool], awaited: Callable[[], Awaited], *, forever: bool = False) -> None:
         """Returns when the condition holds."""
         if condition():
-            self._busy_since = time.monotonic()
+            self._busy_since = self.comm.seconds()
             return
         begin = time.perf_counter_ns()
         try:
@@ -125,29 +131,29 @@ class Waiting:
     def _wait(self, condition: Callable[[], bool], awaited: Callable[[], Awaited], *, forever: bool) -> None:
         """For what does not hold yet. Others that want this processor come first: they may be who is awaited."""
         before = self._awaited, self._since
-        self._awaited, self._since = awaited, time.monotonic()
-        end = None if forever else self._since + self.seconds
+        self._awaited, self._since = awaited, self.comm.seconds()
+        end = None if forever else self._since + self.seconds + min(_LATER_BY * self.comm.rank, _LATEST_BY)
         turn = 0
         try:
-            self.comm.idle(turn)
+            has_come = self.comm.idle(turn)
             while not condition():
-                if turn % _LOOK_EVERY == 0:
+                if has_come or turn % _LOOK_EVERY == 0:
                     self.look()
-                    if end is not None and time.monotonic() > end:
+                    if end is not None and self.comm.seconds() > end:
                         self._give_up()
                 turn += 1
-                self.comm.idle(turn)
+                has_come = self.comm.idle(turn)
         finally:
             self._awaited, self._since = before
-            self._busy_since = time.monotonic()
+            self._busy_since = self.comm.seconds()
 
     def computes(self, part: Computing | None) -> None:
         """From now on this rank computes this, or nothing, but while it waits."""
-        self._part, self._busy_since, self.kernel = part, time.monotonic(), ""
+        self._part, self._busy_since, self.kernel = part, self.comm.seconds(), ""
 
     def looked(self) -> None:
         """Whoever waits in another way than `wait` has looked at what others say."""
-        self._busy_since = time.monotonic()
+        self._busy_since = self.comm.seconds()
 
     def busy(self) -> tuple[float, str]:
         """For how many seconds this rank has computed without a look at what others say, and what, in words; 0 and ""
@@ -155,7 +161,7 @@ class Waiting:
         part = self._part
         if part is None or self._awaited is not None:
             return 0.0, ""
-        seconds = time.monotonic() - self._busy_since
+        seconds = self.comm.seconds() - self._busy_since
         where = f", last in {self.kernel}" if self.kernel else ""
         return seconds, f"it has computed for {seconds:.1f} s in call {part.calls} of `{part.name}`{where}"
 
@@ -174,7 +180,7 @@ class Waiting:
         """Waits for a message of unknown size."""
         first = self.comm.arrival(source, tag)
         if first is not None:
-            self._busy_since = time.monotonic()
+            self._busy_since = self.comm.seconds()
             return first
         arrivals: list[Arrival] = []
 
@@ -236,10 +242,10 @@ class Waiting:
     def _unpacked(self, arrival: Arrival) -> Data:
         buffer = np.empty(arrival.size, np.uint8)
         pending = arrival.receive(buffer)
-        end = time.monotonic() + self.seconds
+        end = self.comm.seconds() + self.seconds
         turn = 0
         while not pending.test():  # it has arrived: only its bytes are copied
-            if time.monotonic() > end:
+            if self.comm.seconds() > end:
                 raise RankError(f"a message of {self.name(arrival.source)} stopped half-way", code="E0911")
             self.comm.idle(turn)
             turn += 1
@@ -250,7 +256,7 @@ class Waiting:
         if self._awaited is None:
             return {"doing": self.doing, "awaits": -1, "what": ""}
         awaited = self._awaited()
-        seconds = time.monotonic() - self._since
+        seconds = self.comm.seconds() - self._since
         whom = f" from {self.name(awaited.rank)}" if awaited.rank >= 0 else ""
         doing = f"{self.doing}, and has waited {seconds:.1f} s for {awaited.what}{whom}"
         return {"doing": doing, "awaits": awaited.rank, "what": awaited.what}
@@ -266,9 +272,9 @@ class Waiting:
         self._questions += 1
         self.signal(range(self.comm.size), {"kind": "question", "number": self._questions})
         answers: dict[int, Data] = {}
-        end = time.monotonic() + min(_LONGEST_QUESTIONS, max(self.seconds, 0.2)) + _LATER_BY * self.comm.rank
+        end = self.comm.seconds() + min(_LONGEST_QUESTIONS, max(self.seconds, 0.2))
         turn = 0
-        while len(answers) < self.comm.size - 1 and time.monotonic() < end:
+        while len(answers) < self.comm.size - 1 and self.comm.seconds() < end:
             arrival = self.comm.arrival(None, ANSWER)
             if arrival is not None:
                 answer = self._unpacked(arrival)
@@ -285,14 +291,24 @@ class Waiting:
         awaited = _rank(own)
         whom = f" from {self.name(awaited)}" if awaited >= 0 else ""
         lines = [f"{self.name(self.comm.rank)} has waited {self.seconds:g} s for {own['what']}{whom}"]
-        for rank in range(self.comm.size):
-            doing = statuses[rank]["doing"] if rank in statuses else self._silence_of(rank)
-            lines.append(f"{self.name(rank)}: {doing}")
+        lines += self._lines([str(statuses[r]["doing"]) if r in statuses else "" for r in range(self.comm.size)])
         ring = _ring(self.comm.rank, statuses)
         if ring:
             links = [f"{self.name(rank)} for {statuses[rank]['what']}" for rank in ring]
             lines.append(f"they wait for each other: {', '.join(links)}")
         return "\n  ".join(lines)
+
+    def _lines(self, doing: Sequence[str]) -> list[str]:
+        """What each rank is doing ("": it does not answer); of very many ranks, one line for those in a row that do the
+        same."""
+        known = [text or self._silence_of(rank) for rank, text in enumerate(doing)]
+        alike = _WAITED.sub if len(known) > _MOST_LINES else None
+        lines: list[str] = []
+        for _, row in groupby(enumerate(known), lambda each: alike("", each[1]) if alike is not None else each[0]):
+            (first, text), *others = row
+            last = f" to {self.name(others[-1][0])}" if others else ""
+            lines.append(f"{self.name(first)}{last}: {text}")
+        return lines
 
     def _silence_of(self, rank: int) -> str:
         return f"does not answer: {self.on_silent(rank) or 'it computes, is stopped or gone'}"
