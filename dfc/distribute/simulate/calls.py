@@ -52,10 +52,10 @@ class Calls:
         """One rank gets an answer from each of the others."""
         clocks = self._clocks
         clocks.handle(senders, 1)
-        first = float(clocks.now[senders].min())
-        left = clocks.send(senders, 1, self._up)
-        clocks.wait(receiver, clocks.arrive(receiver, len(senders), self._up, float(left.max()), first))
-        clocks.handle(receiver, len(senders))
+        begun, left = clocks.now[senders], clocks.send(senders, 1, self._up)
+        for each in np.argsort(left, kind="stable"):  # those that come first are taken while others are still awaited
+            clocks.wait(receiver, clocks.arrive(receiver, 1, self._up, float(left[each]), float(begun[each])))
+            clocks.handle(receiver, 1)
 
     def _edges(self) -> Iterator[tuple[Ranks, Ranks]]:
         """Who sends the call to whom, those that are nearer to rank 0 first."""

@@ -77,10 +77,10 @@ class EntryPlan:
     def _part(self, task: Task) -> TaskPart:
         known = self._known.get(task.rank)
         if known is None:
-            known = self._known[task.rank] = self._made_part(task)
+            known = self._known[task.rank] = self._part_of_task(task)
         return known
 
-    def _made_part(self, task: Task) -> TaskPart:
+    def _part_of_task(self, task: Task) -> TaskPart:
         assert task.role is not None
         role = task.role.name
         feeds = tuple(i for i, each in enumerate(self.feed_splits) if role in each.roles)
