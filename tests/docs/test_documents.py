@@ -149,9 +149,10 @@ def run(block: CodeBlock, folder: Path, dfc: Command) -> str:
 
 LONG = {
     *("cifar.dfg", "convnet.dfg", "lstm.dfg", "seq2seq.dfg", "transformer.dfg", "word_vectors.dfg"),
-    "language/02_convnet_batchnorm.dfg",
+    *("language/02_convnet_batchnorm.dfg", "zoo", "skipgram.dfg", "digits_server.deploy"),
 }
-"""Samples whose commands compile and train for long: they run as they are written in `make gate`."""
+"""Samples whose commands compile and train for long, or do on ranks what those of other samples do: they run as they
+are written in `make gate`. What they compute is tested in `tests/samples`."""
 
 
 def shorter(block: CodeBlock) -> CodeBlock:

@@ -77,8 +77,8 @@ def soon_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("soon_large")
 def test_a_worker_that_has_grown_makes_way_for_another(tmp_path: Path) -> None:
-    """Each of eight modules keeps 16 MB. Nobody takes a further one after two; the third was taken before that."""
-    text = "import os\nkept = []\ndef test_it():\n    kept.append(bytearray(os.urandom(1 << 20) * 16))\n"
+    """Each of eight modules keeps 24 MB. Nobody takes a further one after two; the third was taken before that."""
+    text = "import os\nkept = []\ndef test_it():\n    kept.append(bytearray(os.urandom(1 << 20) * 24))\n"
     text += "    print('process', os.getpid())\n"
     code, printed = run(tmp_path, "--workers", "2", modules={f"test_{letter}": text for letter in "abcdefgh"})
     assert code == 0 and "8 passed" in printed
