@@ -87,10 +87,11 @@ class Client:
     def call(self, plan: EntryPlan, checked: Callable[[], Request]) -> list[object]:
         """A call of an entry on all tasks that take part; `checked` gives the request, or raises what is wrong."""
         if self._all_serve and self._half_done is None and self._lost is None and not self._closed:
+            request = checked()
             try:  # nobody to wait for, nobody to tell
-                return self.run(plan, checked())
-            except RankError as problem:
-                self._lose(problem)
+                return self.run(plan, request)
+            except BaseException as problem:
+                self._note(problem)
                 raise
 
         def work() -> list[object]:
@@ -148,10 +149,10 @@ class Client:
         """Something for which all ranks wait for commands, until it is over or has failed."""
         try:
             work()
-        except (DfcError, MemoryError) as problem:
-            if isinstance(problem, RankError):
-                self._lose(problem)
-            self._send_failure(range(1, self._comm.size), problem)
+        except BaseException as problem:
+            self._note(problem)
+            if isinstance(problem, (DfcError, MemoryError)):
+                self._send_failure(range(1, self._comm.size), problem)
             raise
 
     def results_together(self, label: str, work: Callable[[], tuple[EntryPlan, list[object]]]) -> list[object]:
@@ -178,12 +179,10 @@ class Client:
         try:
             joined = self._assemble(label)
             result = work()
-        except RankError as problem:
-            self._lose(problem)
-            self._send_failure(joined, problem)
-            raise
-        except (DfcError, MemoryError) as problem:
-            self._send_failure(joined, problem)
+        except BaseException as problem:
+            self._note(problem)
+            if isinstance(problem, (DfcError, MemoryError)):
+                self._send_failure(joined, problem)
             raise
         if joined:
             message, arrays = encode(result)
@@ -198,8 +197,12 @@ class Client:
     def _all_serve(self) -> bool:
         return len(self._serving) == self._comm.size - 1
 
-    def _lose(self, problem: RankError) -> None:
-        self._lost = f"the ranks have lost each other: {problem.message}"
+    def _note(self, problem: BaseException) -> None:
+        """Behind these errors nothing can be called: answers that are under way would be taken for those to it."""
+        if isinstance(problem, RankError):
+            self._lost = f"the ranks have lost each other: {problem.message}"
+        elif not isinstance(problem, Exception):
+            self._lost = "the call was interrupted: start the program again"
 
     def _assemble(self, label: str) -> list[int]:
         """Waits until all ranks that do not serve have called the same, and refuses if one has not."""
@@ -334,8 +337,7 @@ class Client:
             answers.stopped = True
         except Exception as problem:
             answers.failures[0] = failure_of(problem, self._waiting.name(0))
-        except BaseException:
-            self._lost = "the call was interrupted: start the program again"
+        except BaseException:  # an interrupt
             answers.stop()
             raise
         finally:

@@ -13,6 +13,7 @@ from dfc_runtime.distributed.calls.client import Client
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.calls.rank_data import Answer, Data
 from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.relays.answers import Answers
 from dfc_runtime.distributed.relays.call_tree import FAN_OUT
 from dfc_runtime.distributed.transport.comm import CONTROL, REPLY, Array
 from dfc_runtime.distributed.transport.in_process import Faults, Network
@@ -159,6 +160,29 @@ def test_a_command_that_fails_on_a_rank_fails_and_the_next_one_is_whole(failing:
     message, said = outcome(work, Faults(2, delay=6))
     assert f"rank {failing[0]} " in message
     assert said == [*range(OWNERS + 1)]
+
+
+@pytest.mark.parametrize("asks", [lambda module: module.add(1), lambda module: command_all(module, [])])
+def test_behind_an_interrupt_nobody_takes_old_answers_for_new_ones(
+    asks: Callable[[ClusterModule], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect = Answers.collect
+
+    def interrupt(answers: Answers) -> None:
+        collect(answers)
+        raise KeyboardInterrupt
+
+    def work(module: ClusterModule, _: Network) -> object:
+        asks(module)
+        monkeypatch.setattr(Answers, "collect", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            asks(module)
+        monkeypatch.undo()
+        with pytest.raises(RankError, match="was interrupted: start the program again") as caught:
+            asks(module)
+        return caught.value
+
+    assert isinstance(outcome(work), RankError)
 
 
 def test_a_checkpoint_of_many_ranks_has_what_each_of_them_has(tmp_path: Path) -> None:
