@@ -7,13 +7,13 @@ would be on several tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic, error
 from dfc.distribute.deployment.constraints import contradict, words_of
 from dfc.distribute.deployment.lines import Lines
-from dfc.distribute.deployment.model import Deployment, PlaceStatement
-from dfc.distribute.deployment.resolution import Resolution, ResolvedConstraint
+from dfc.distribute.deployment.model import Colocate, Deployment, PlaceStatement
+from dfc.distribute.deployment.resolution import Group, Resolution, ResolvedConstraint
 from dfc.distribute.pipelines.connected import Pipeline, pipelines, written_state
 from dfc.ir.graph import Graph
 
@@ -27,25 +27,30 @@ def line_of(resolution: Resolution, pipeline: Pipeline) -> ResolvedConstraint | 
     return resolution.constraint_on(max(named, key=lambda name: best[name].specificity))
 
 
-def check_pipelines(lines: Lines, graph: Graph) -> Iterator[Diagnostic]:
-    """Messages about what cannot be of what runners use."""
+def check_pipelines(lines: Lines, groups: Mapping[str, Group], graph: Graph) -> Iterator[Diagnostic]:
+    """Messages about what cannot be of what runners use; `groups` by name of each member, as `Resolution` has them."""
     for pipeline in pipelines(graph):
-        yield from _apart(lines, graph, pipeline)
+        yield from _apart(lines, groups, graph, pipeline)
         yield from _divided(lines.deployment, pipeline)
         yield from _copied(lines.deployment, graph, pipeline)
 
 
-def _apart(lines: Lines, graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:
-    """Lines that name state of one pipeline, and want it in two places."""
-    named: list[tuple[str, PlaceStatement]] = []
+def _apart(lines: Lines, groups: Mapping[str, Group], graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """Lines that name state of one pipeline, or what is joined with some, and want it in two places."""
+    named: list[tuple[str, PlaceStatement, tuple[Colocate, ...]]] = []
     for name in pipeline.state:
-        placements = lines.best[name].placements() if name in lines.best else []
-        named += [(name, line) for line in placements if "*" not in line.glob]
-    for name, line in named[1:]:
-        first, other = named[0]
-        if contradict(other, line):
+        group = groups.get(name)
+        for member in (name,) if group is None else group.members:
+            placements = lines.best[member].placements() if member in lines.best else []
+            links = () if group is None or member == name else group.links
+            named += [(member, line, links) for line in placements if "*" not in line.glob]
+    for name, line, links in named[1:]:
+        first, other, joined = named[0]
+        is_reported = first in groups and groups[first] is groups.get(name)  # two lines about one group
+        if not is_reported and contradict(other, line):
             title = f"`{first}` and `{name}` have to be on one task, but are placed apart"
             secondary = [(words_of(other), f"`{first}` is placed here")]
+            secondary += [(link.span, "joined by this line") for link in dict.fromkeys((*joined, *links))]
             secondary += [(graph.entries[each].span, "this runner uses them") for each in pipeline.runners[:1]]
             label = f"`{name}` is placed here"
             yield error("E0804", title, words_of(line), label, secondary=secondary, helps=["delete one of the lines"])
@@ -54,9 +59,12 @@ def _apart(lines: Lines, graph: Graph, pipeline: Pipeline) -> Iterator[Diagnosti
 
 def _divided(deployment: Deployment, pipeline: Pipeline) -> Iterator[Diagnostic]:
     for shard in deployment.shards:
-        if shard.name in pipeline.state:
+        if shard.name in pipeline.state and pipeline.runners:
             title = f"`{shard.name}` is used by the runner `{pipeline.runners[0]}`, so that it cannot be sharded yet"
             yield error(NOT_SUPPORTED_YET, title, shard.name_span, "a runner is on one task, with all that it uses")
+        elif shard.name in pipeline.state:
+            title = f"`{shard.name}` is on one task, and cannot be sharded"
+            yield error(NOT_SUPPORTED_YET, title, shard.name_span)
 
 
 def _copied(deployment: Deployment, graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:

@@ -41,7 +41,7 @@ def resolve(deployment: Deployment, graph: Graph) -> tuple[Resolution | None, li
     problems += on_the_host(joining.resolved_constraints, graph)
     problems += check_shards(deployment, graph)
     problems += check_entries(deployment, graph)
-    problems += check_pipelines(lines, graph)
+    problems += check_pipelines(lines, joining.groups, graph)
     problems += _repeated_compressions(deployment)
     problems += check_steps(lines)
     problems.sort(key=lambda each: each.span.start)

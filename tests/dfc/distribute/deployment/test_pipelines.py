@@ -55,6 +55,21 @@ def test_lines_that_want_one_pipeline_in_two_places_are_both_shown() -> None:
     ]
 
 
+def test_a_line_about_what_is_joined_with_a_pipeline_does_not_contradict_another() -> None:
+    lines = 'place "raw" on reader\ncolocate "ready" with "w"\nplace "w" on worker\n'
+    (problem,) = diagnosed(HEAD + lines, GRAPH)
+    assert problem.title == "`raw` and `w` have to be on one task, but are placed apart"
+    assert (5, "joined by this line") in [(each.span.line, each.text) for each in problem.labels]
+    assert not diagnosed(HEAD + lines.replace("worker", "reader"), GRAPH)
+    assert len(diagnosed(HEAD + lines.replace("ready", "raw"), GRAPH)) == 1
+
+
+def test_a_queue_without_a_runner_is_not_sharded() -> None:
+    graph = graph_of("queue raw: f32[2] = fifo(capacity = 4)\nentry feed(x: f32[2]) { raw.put(x) }\n")
+    titles = [each.title for each in diagnosed(HEAD + 'shard "raw" axis 0 over worker\n', graph)]
+    assert "`raw` is on one task, and cannot be sharded" in titles
+
+
 def test_what_a_runner_uses_is_not_sharded_and_has_no_copies_that_are_trained() -> None:
     graph = graph_of(PROGRAM.replace("READS", "w"))
     (problem,) = diagnosed(HEAD + 'shard "w" axis 0 over worker\n', graph)
