@@ -29,6 +29,7 @@ from dfc.ops.control.derivatives import grad_view
 from dfc.ops.effects.communication import NETWORK
 from dfc.ops.effects.mutexes import ACQUIRE, RELEASE, MutexAttributes
 from dfc.ops.effects.queues import CLOSE, PUT, SIZE, TAKES, QueueAttributes, TakeAttributes
+from dfc.ops.lowering.faults import lowering_faults
 from dfc.ops.lowering.forms import HostCall
 from dfc.ops.record import OpError, OpRecord
 from dfc.ops.sizes.equality import equal_under, facts_of, may_be_equal, sizes_compared
@@ -41,7 +42,12 @@ def check_node(node: Node, situation: Situation) -> Iterable[str]:
     """What is wrong with one node, in words."""
     by = may_be_equal if situation.in_branch else _equal(_facts(situation.checks), situation.measured)
     with sizes_compared(by):
-        return list(_problems(node, situation.resources))
+        problems = list(_problems(node, situation.resources))
+    if not problems:
+        lowering = registry.lowering_of(node)
+        faults = lowering_faults(node, lowering, compares_sizes=not situation.in_branch)
+        problems = [f"the lowering of `{node.op}` does not fit: {fault}" for fault in faults]
+    return problems
 
 
 def _equal(facts: Facts, measured: frozenset[Symbol]) -> DimsEqual:
