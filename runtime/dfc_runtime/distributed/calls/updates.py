@@ -28,7 +28,7 @@ from dfc_runtime.distributed.transport import wire
 from dfc_runtime.distributed.transport.comm import Bytes, Pending, as_bytes
 from dfc_runtime.distributed.transport.waiting import Awaited, Waiting
 from dfc_runtime.distributed.transport.wire import CALL, DONE, Codec, Head, Member, Value, is_array
-from dfc_runtime.errors import BundleError, RunError
+from dfc_runtime.errors import BundleError, RunError, counted
 from dfc_runtime.formats.cluster import FIRST, MEAN
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.module import Module
@@ -245,7 +245,7 @@ class OwnerPart(Part):
             return OwnPace(steps, update.bound)
         if len({*steps}) > 1 or len(steps) <= update.backups:
             text = f"`{self.plan.name}` is cut into {sum(steps)} blocks, with {update.backups} of its tasks as backups"
-            raise RunError(f"{text}: {len(steps)} tasks cannot share that out", code="E0901")
+            raise RunError(f"{text}: {counted(len(steps), 'task')} cannot share that out", code="E0901")
         return FirstFew(len(steps), steps[0], len(steps) - update.backups)
 
     def _together(self, handed: Sequence[Sequence[object]]) -> Sequence[object]:
