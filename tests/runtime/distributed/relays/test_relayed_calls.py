@@ -17,6 +17,7 @@ from dfc_runtime.distributed.relays.answers import Answers
 from dfc_runtime.distributed.relays.call_tree import FAN_OUT
 from dfc_runtime.distributed.transport.comm import CONTROL, REPLY, Array
 from dfc_runtime.distributed.transport.in_process import Faults, Network
+from dfc_runtime.distributed.transport.virtual import VirtualComm, VirtualNetwork
 from dfc_runtime.errors import RankError, RunError
 from tests.support.clusters import cluster_bundle
 from tests.support.ranks import outcomes_on
@@ -110,20 +111,26 @@ def test_a_rank_that_fails_is_named_and_the_next_call_is_whole(failing: list[int
     assert table.tolist() == [6] * 38
 
 
-def test_a_rank_that_is_cut_off_from_whoever_calls_it_is_missed() -> None:
-    def work(module: ClusterModule, network: Network) -> object:
-        module.add(1)
-        sender, receiver = next(pair for pair in messages_of(network, CONTROL) if pair[0])
-        network.faults.severed.add(frozenset((sender, receiver)))
-        try:
-            module.add(1)
-        except RankError as problem:
-            return sender, receiver, str(problem)
-        return None
+def test_a_rank_that_dies_is_missed_by_the_one_that_called_it() -> None:
+    """In virtual time, where no deadline depends on what else this machine does: rank 1 calls rank 2."""
+    data = cluster_bundle(PROGRAM, DEPLOYMENT)
 
-    sender, receiver, message = outcome(work, Faults(), seconds=0.3)
-    assert f"rank {sender} " in message
-    assert f"rank {receiver} (ps task {receiver - 1}): it waits for rank 0" in message
+    def run(comm: VirtualComm) -> object:
+        module = load_on(data, comm, seconds=2, threads=1)
+        try:
+            if comm.rank:
+                return module.serve()
+            while comm.seconds() < 1:
+                comm.idle(1000)
+            return module.add(1)
+        finally:
+            module.close()
+
+    problem, *_ = VirtualNetwork(OWNERS + 1, deaths={2: 1.0}).run(run)
+    assert isinstance(problem, RankError)
+    assert "rank 0 (worker task 0) has waited 2 s for it to be done from rank 1 (ps task 0)" in str(problem)
+    assert "it is done with its part, and has waited" in str(problem)
+    assert "it to be done, and those that it has called from rank 2 (ps task 1)" in str(problem)
 
 
 def command_all(module: ClusterModule, failing: list[int]) -> Answer:
