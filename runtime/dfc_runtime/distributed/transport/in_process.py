@@ -19,6 +19,7 @@ import numpy as np
 
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.transport.comm import Arrival, Bytes, Pending
+from dfc_runtime.distributed.transport.receives import Receives
 from dfc_runtime.errors import RankError
 
 _LONGEST_IDLE = 0.02
@@ -127,19 +128,17 @@ class InProcessComm:
         self.neighbours = network.size
         self.neighbour = rank
         self._seen = -1
-        self._posted: dict[Route, deque[_Received]] = {}
+        self._receives: Receives[Route] = Receives(self._advance)
 
     def isend(self, buffer: Bytes, destination: int, tag: int, *, synchronous: bool = False) -> Pending:
         return self.network.put((self.rank, destination, tag), buffer, synchronous=synchronous)
 
     def irecv(self, buffer: Bytes, source: int, tag: int) -> Pending:
-        request = _Received(self, (source, self.rank, tag), buffer)
-        self._posted.setdefault(request.route, deque()).append(request)
-        return request
+        return self._receives.post((source, self.rank, tag), buffer)
 
-    def advance(self, route: Route) -> None:
+    def _advance(self, route: Route) -> None:
         """Gives messages that are there to those who wait for them, in the order of their asking."""
-        network, posted = self.network, self._posted[route]
+        network, posted = self.network, self._receives.posted(route)
         with network.changed:
             network.check()
             while posted and (message := network.first(route)) is not None:
@@ -147,9 +146,6 @@ class InProcessComm:
                 asked = posted.popleft()
                 asked.done = True
                 network.deliver(message, asked.buffer)
-
-    def forget(self, asked: _Received) -> None:
-        self._posted[asked.route].remove(asked)
 
     def arrival(self, source: int | None, tag: int) -> Arrival | None:
         network = self.network
@@ -197,23 +193,6 @@ class _Sent:
 
     def cancel(self) -> None:
         pass
-
-
-class _Received:
-    def __init__(self, comm: InProcessComm, route: Route, buffer: Bytes) -> None:
-        self._comm = comm
-        self.route = route
-        self.buffer = buffer
-        self.done = False
-
-    def test(self) -> bool:
-        if not self.done:
-            self._comm.advance(self.route)
-        return self.done
-
-    def cancel(self) -> None:
-        if not self.done:
-            self._comm.forget(self)
 
 
 class _Arrived:

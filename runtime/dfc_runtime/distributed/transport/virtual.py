@@ -24,6 +24,7 @@ import numpy as np
 
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.transport.comm import Arrival, Bytes, Pending
+from dfc_runtime.distributed.transport.receives import Receives
 from dfc_runtime.errors import RankError
 
 _STACK = 1 << 20
@@ -220,7 +221,7 @@ class VirtualComm:
         self.size = network.size
         self.neighbours = 1
         self.neighbour = 0
-        self._posted: dict[tuple[int, int], deque[_Received]] = {}
+        self._receives: Receives[tuple[int, int]] = Receives(self._advance)
 
     def seconds(self) -> float:
         return self.network.ranks[self.rank].clock
@@ -229,21 +230,16 @@ class VirtualComm:
         return _Sent(self, self.network.put(self.rank, destination, tag, buffer, synchronous=synchronous))
 
     def irecv(self, buffer: Bytes, source: int, tag: int) -> Pending:
-        request = _Received(self, (source, tag), buffer)
-        self._posted.setdefault(request.route, deque()).append(request)
-        return request
+        return self._receives.post((source, tag), buffer)
 
-    def advance(self, route: tuple[int, int]) -> None:
+    def _advance(self, route: tuple[int, int]) -> None:
         """Gives messages that are there to those who wait for them, in the order of their asking."""
         self.network.check(self.rank)
-        posted = self._posted[route]
+        posted = self._receives.posted(route)
         while posted and (message := self.network.first(self.rank, *route)) is not None:
             asked = posted.popleft()
             asked.done = True
             self.network.deliver(self.rank, message, asked.buffer)
-
-    def forget(self, asked: _Received) -> None:
-        self._posted[asked.route].remove(asked)
 
     def arrival(self, source: int | None, tag: int) -> Arrival | None:
         self.network.check(self.rank)
@@ -274,23 +270,6 @@ class _Sent:
 
     def cancel(self) -> None:
         pass
-
-
-class _Received:
-    def __init__(self, comm: VirtualComm, route: tuple[int, int], buffer: Bytes) -> None:
-        self._comm = comm
-        self.route = route
-        self.buffer = buffer
-        self.done = False
-
-    def test(self) -> bool:
-        if not self.done:
-            self._comm.advance(self.route)
-        return self.done
-
-    def cancel(self) -> None:
-        if not self.done:
-            self._comm.forget(self)
 
 
 class _Arrived:
