@@ -69,7 +69,8 @@ def _likeness(name: str, candidate: str) -> float:
     most = 2 if size >= 7 else 1 if size >= 3 or (size == 2 and longer.startswith(shorter)) else 0
     if size == 3 and len(name) == len(candidate) and sorted(name) != sorted(candidate):
         return 0.0  # of three letters another one makes another word
-    return 0.9 - distance / max(len(name), len(candidate)) if 0 < distance <= most else 0.0
+    turned = 0.05 if sorted(name) == sorted(candidate) else 0.0  # letters change places more often than they go missing
+    return 0.9 + turned - distance / max(len(name), len(candidate)) if 0 < distance <= most else 0.0
 
 
 def _same_digits(name: str, candidate: str) -> bool:

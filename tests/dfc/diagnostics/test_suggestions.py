@@ -43,6 +43,7 @@ def test_following_the_advice_gives_a_program(right: str) -> None:
         ("hiden", ["hidden", "widen_"], "hidden"),
         ("soft_max", ["softmax"], "softmax"),
         ("mxa", ["max"], "max"),
+        ("tahn", ["tan", "tanh"], "tanh"),
         ("cross_entrpy", ["cross_entropy"], "cross_entropy"),
         ("BatchNormalization", ["BatchNorm", "Dense"], "BatchNorm"),
         ("pss", ["ps", "worker"], "ps"),
