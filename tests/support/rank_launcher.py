@@ -20,6 +20,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -45,6 +46,11 @@ class _Rank:
     has_left: bool = False
     code: int | None = None
 
+    def say(self, answer: bytes) -> None:
+        """What became of a rank that has ended says its exit code, not a broken connection."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.end.sendall(answer)
+
 
 @dataclass
 class _Exchange:
@@ -58,7 +64,10 @@ class _Exchange:
 
     def hear(self, rank: _Rank) -> bool:
         """Answers what a rank has asked; False if it will ask no more."""
-        data = rank.end.recv(1 << 16)
+        try:
+            data = rank.end.recv(1 << 16)
+        except ConnectionResetError:  # it has ended, and an answer to it was left unread
+            return False
         *lines, rank.unread = (rank.unread + data).split(b"\n")
         for line in lines:
             words = {key: value for key, _, value in (word.partition("=") for word in line.decode().split())}
@@ -66,7 +75,7 @@ class _Exchange:
         return bool(data)
 
     def _answer(self, rank: _Rank, command: str, words: Mapping[str, str]) -> None:
-        say = rank.end.sendall
+        say = rank.say
         if command == "init":
             rank.has_joined = True
             say(b"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n")
@@ -90,7 +99,7 @@ class _Exchange:
             if self.waiting == len(self.ranks):
                 self.waiting = 0
                 for each in self.ranks:
-                    each.end.sendall(b"cmd=barrier_out rc=0\n")
+                    each.say(b"cmd=barrier_out rc=0\n")
         elif command == "finalize":
             rank.has_left = True
         elif command == "abort":
