@@ -20,10 +20,16 @@ from hypothesis import HealthCheck, settings
 from dfc_target_cpu.link import parallel
 from tests.support import rewriting, warm_compiler
 from tests.support.quick_code import is_quick, is_selected_quickly, quick_code
-from tests.support.sweeping import WHOLE
+from tests.support.sweeping import WHOLE, examples
 
 pytest_plugins = ["tests.support.workers.plugin"]
-settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "same",
+    max_examples=examples(100),
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("same")  # the same examples each time, on however slow a machine
 rewriting.speed_up()
 

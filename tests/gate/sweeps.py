@@ -1,5 +1,6 @@
-"""The matrices of cases of which `make test` runs a few, whole: all files that import `tests.support.sweeping`. With
-them the tests of the target for processors that `make test` runs with instructions chosen quickly (`quick_code`).
+"""The matrices of cases of which `make test` runs a few, whole: all files that import `tests.support.sweeping` or
+hypothesis. With them the tests of the target for processors that `make test` runs with instructions chosen quickly
+(`quick_code`).
 
     python -m tests.gate.sweeps [--seed N] [FILE ...]
 
@@ -18,7 +19,7 @@ from pathlib import Path
 from tests.support.quick_code import is_selected_quickly
 
 ROOT = Path(__file__).resolve().parents[2]
-IMPORT = "from tests.support.sweeping import"
+IMPORTS = ("\nfrom tests.support.sweeping import", "\nfrom hypothesis import")
 TIMEOUT = 1800
 """Seconds for one test: what is no sweep keeps its own limit."""
 
@@ -31,7 +32,8 @@ def files() -> list[str]:
 
 def _is_swept(path: Path) -> bool:
     name = path.relative_to(ROOT / "tests").as_posix()
-    return is_selected_quickly(name) or f"\n{IMPORT}" in path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    return is_selected_quickly(name) or any(line in text for line in IMPORTS)
 
 
 def main() -> int:

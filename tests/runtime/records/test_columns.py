@@ -14,6 +14,7 @@ from dfc_runtime.records.example import Values, decode_example, encode_example
 from dfc_runtime.records.framing import Frames
 from tests.runtime.records.test_framing import frames_of
 from tests.support.example_messages import UNPACKED
+from tests.support.sweeping import examples
 
 INTEGERS = st.integers(-3, 400).map(lambda n: np.array([n]))
 EXAMPLES = st.lists(
@@ -48,7 +49,7 @@ def listed(features: dict[str, Values]) -> dict[str, list[object]]:
     return {name: values if isinstance(values, list) else values.tolist() for name, values in features.items()}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(EXAMPLES, st.integers(1, 20))
 def test_groups_give_what_each_record_is_by_itself(records: list[bytes], layouts: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

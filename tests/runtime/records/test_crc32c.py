@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dfc_runtime.records import crc32c as module
 from dfc_runtime.records.crc32c import checksums_of_eight, crc32c, crc32c_ranges, masked
+from tests.support.sweeping import examples
 
 
 def by_definition(data: bytes) -> int:
@@ -36,7 +37,7 @@ def test_published_values(data: bytes, checksum: int) -> None:
     assert crc32c(data) == checksum == by_definition(data)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 400), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 90)), max_size=12))
 def test_ranges_of_a_buffer_anywhere(size: int, ranges: list[tuple[int, int]]) -> None:
     data = np.random.default_rng(size).integers(0, 256, size, np.uint8)

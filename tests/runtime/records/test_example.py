@@ -14,6 +14,7 @@ from dfc_runtime.errors import RecordError
 from dfc_runtime.records.example import Values, decode_example, encode_example, layouts
 from dfc_runtime.records.wire import LENGTH, to_field, to_varint
 from tests.support.example_messages import PACKED, UNPACKED, plain
+from tests.support.sweeping import examples
 
 NAMES = st.text(max_size=6)
 TEXTS = st.lists(st.binary(max_size=12), max_size=4)
@@ -69,7 +70,7 @@ BASE = PACKED.FromString(
 ).SerializeToString()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.tuples(st.integers(0, len(BASE) - 1), st.integers(0, 255)), min_size=1, max_size=3), st.integers())
 @example([(0, 8)], 0)
 def test_damaged_messages_are_read_or_refused_as_by_others(changes: list[tuple[int, int]], end: int) -> None:

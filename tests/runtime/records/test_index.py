@@ -14,6 +14,7 @@ from dfc_runtime.formats.source import FileSource, MemorySource
 from dfc_runtime.records import index as module
 from dfc_runtime.records.index import RecordIndex, heads_in, next_frame, scan
 from tests.support.record_files import framed, some_records, write_records
+from tests.support.sweeping import examples
 
 
 def index_of(path: Path) -> RecordIndex:
@@ -49,7 +50,7 @@ def test_windows_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, w
     assert list(zip(index.starts.tolist(), index.lengths.tolist(), strict=True)) == ranges(records)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.integers(0, 3), max_size=120))
 def test_runs_of_equal_lengths_are_found_whatever_interrupts_them(lengths: list[int]) -> None:
     data = b"".join(framed(bytes(length)) for length in lengths)

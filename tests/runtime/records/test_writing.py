@@ -18,6 +18,7 @@ from dfc_runtime.records import writing
 from dfc_runtime.records.reading import RecordFiles
 from dfc_runtime.records.writing import RecordWriter, shard_names
 from tests.support.record_files import framed, some_records
+from tests.support.sweeping import examples
 
 RECORDS = some_records(30)
 
@@ -37,7 +38,7 @@ def test_a_file_has_all_records_in_their_order(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.rec"]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.integers(1, 40), st.integers(1, 200))
 def test_records_are_dealt_out_to_shards(shards: int, buffered: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

@@ -20,6 +20,7 @@ from dfc.ir.dims import Symbol
 from dfc.ir.graph import Graph
 from dfc.ops.evaluate import evaluate, initial_state
 from tests.support.random_programs import BATCH, Generator
+from tests.support.sweeping import examples
 
 BLOCKS = 4
 SAMPLES = Path(__file__).parents[4] / "samples"
@@ -54,7 +55,7 @@ def agrees(graph: Graph, made: Padded, feeds: dict[str, Any], state: dict[str, A
         np.testing.assert_allclose(found.state[key], wanted, rtol=bound, atol=bound, err_msg=key)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**6), nodes=st.sampled_from([3, 6, 10]))
 def test_random_programs_give_what_the_short_batch_gives(seed: int, nodes: int) -> None:
     note(f"Generator({seed}, {nodes}, batches=(1, 2, 3, 5))")

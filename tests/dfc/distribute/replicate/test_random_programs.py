@@ -12,6 +12,7 @@ from dfc.driver.pipeline import check
 from dfc.ops.evaluate import evaluate
 from tests.support.random_programs import Generator, Program
 from tests.support.replicating import call, replicate, same_bits, statement
+from tests.support.sweeping import examples
 
 BLOCKS = 4
 BOUND = 1e-9
@@ -24,7 +25,7 @@ def untrained(program: Program) -> Program:
     return replace(program, graph=replace(program.graph, resources=resources))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**6), nodes=st.sampled_from([8, 16, 32]))
 def test_random_programs_agree(seed: int, nodes: int) -> None:
     note(f"Generator({seed}, {nodes}, batches=(0, 4, 8))")

@@ -26,7 +26,7 @@ from dfc.syntax.tree.tree import (
     UnknownDimension,
 )
 from tests.support.corpus import CORPUS, load
-from tests.support.sweeping import WHOLE
+from tests.support.sweeping import examples
 from tests.support.trees import RandomTrees, without_groups
 
 PHASES = (Phase.explicit, Phase.generate)  # shrinking a random tree takes minutes and tells little
@@ -42,7 +42,7 @@ def test_printed_programs_parse_to_the_same_tree(path: Path) -> None:
     assert reparse(module) == module
 
 
-@settings(max_examples=150 if WHOLE else 60, deadline=None, phases=PHASES)
+@settings(max_examples=examples(150), phases=PHASES)
 @given(st.randoms(use_true_random=False))
 def test_random_modules_survive_printing(random: Random) -> None:
     module = RandomTrees(random, 3).module()
@@ -51,7 +51,7 @@ def test_random_modules_survive_printing(random: Random) -> None:
     assert reparse(once) == once
 
 
-@settings(max_examples=300 if WHOLE else 120, deadline=None, phases=PHASES)
+@settings(max_examples=examples(300), phases=PHASES)
 @given(st.randoms(use_true_random=False))
 def test_random_expressions_get_the_parentheses_they_need(random: Random) -> None:
     expression = RandomTrees(random, 5).expression()
@@ -60,7 +60,7 @@ def test_random_expressions_get_the_parentheses_they_need(random: Random) -> Non
     assert without_groups(item.value) == expression
 
 
-@settings(max_examples=60 if WHOLE else 30, deadline=None, phases=PHASES)
+@settings(max_examples=examples(60), phases=PHASES)
 @given(st.randoms(use_true_random=False))
 def test_printed_text_has_the_layout_of_the_formatter(random: Random) -> None:
     text = to_text(parse(SourceFile("first.dfg", to_text(RandomTrees(random, 3).module()))))
