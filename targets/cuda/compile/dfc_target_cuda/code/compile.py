@@ -79,6 +79,7 @@ SOURCES = (
     "code/index_arithmetic.py",
     "code/link.py",
     "code/lookups.py",
+    "code/numba_passes.py",
     "code/worker.py",
     "kernels/prelude/[a-z]*.py",
 )

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from dfc.kernels.errors import CodeGenerationError
-from dfc_target_cuda.code import index_arithmetic
+from dfc_target_cuda.code import index_arithmetic, numba_passes
 from dfc_target_cuda.code.fragments import TextKey
 from dfc_target_cuda.code.lookups import looked_up_once
 from dfc_target_cuda.kernels.prelude.intrinsics import TYPES, RefusedTypesError, types
@@ -27,6 +27,7 @@ KERNEL = "kernel"
 def names() -> dict[str, Any]:
     """What a text may use."""
     index_arithmetic.install()
+    numba_passes.install()
     known: dict[str, Any] = import_module("dfc_target_cuda.kernels.prelude.device").names()
     return known
 
