@@ -30,16 +30,17 @@ PR_SET_PDEATHSIG = 1
 NOWHERE = (-1, 0, 0, 0)
 """Before the first test and behind the last."""
 MOST_ADDED_BYTES = 300 << 20
-"""Bytes of resident memory beyond what it had at first from which on a worker takes no more modules. Compilers,
+"""Bytes of memory beyond what it had at first from which on a worker takes no more modules. Compilers,
 arrays and code that tests have made known add up to that in a few minutes; a new fork is there at once."""
 HAS_GROWN = 3
 """The exit status of such a worker."""
 
 
-def resident_bytes() -> int:
-    """Of this process, what it shares with others included."""
+def anonymous_bytes() -> int:
+    """Of resident memory of this process what is no file: the pages of files go and come as others need room."""
     with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        resident, of_files = map(int, file.read().split()[1:3])
+    return (resident - of_files) * os.sysconf("SC_PAGE_SIZE")
 
 
 class MemoryUse:
@@ -47,11 +48,11 @@ class MemoryUse:
     test of a module may give back what it has, when this worker has been told already that there is no other module."""
 
     def __init__(self) -> None:
-        self._first = resident_bytes()
+        self._first = anonymous_bytes()
         self._was_large = False
 
     def is_large(self) -> bool:
-        self._was_large = self._was_large or resident_bytes() - self._first > MOST_ADDED_BYTES
+        self._was_large = self._was_large or anonymous_bytes() - self._first > MOST_ADDED_BYTES
         return self._was_large
 
 
