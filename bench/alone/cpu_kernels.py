@@ -23,8 +23,8 @@ from dfc_target_cpu.link.build import build_image
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import constant, i64, vector_type
 from dfc_target_cpu.machine import Machine, detect_host
-from dfc_target_cpu.product.gemm import GEMM_PARAMETERS
-from dfc_target_cpu.product.gemm_library import declare_gemm, gemm_library, gemm_workspace_bytes
+from dfc_target_cpu.product.gemm.general import GEMM_PARAMETERS
+from dfc_target_cpu.product.gemm.library import declare_gemm, gemm_library, gemm_workspace_bytes
 
 PRODUCTS = [
     (1024, 1024, 1024, "nn"),

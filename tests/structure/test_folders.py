@@ -19,7 +19,6 @@ LARGER = {
     "runtime/dfc_runtime/calls": 23,
     "runtime/dfc_runtime/distributed/calls": 21,
     "runtime/dfc_runtime/records": 22,
-    "targets/cpu/compile/dfc_target_cpu/product": 22,
 }
 
 

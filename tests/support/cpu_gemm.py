@@ -7,9 +7,9 @@ import numpy as np
 from dfc_target_cpu.llvm.text import ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64
 from dfc_target_cpu.machine import Machine
-from dfc_target_cpu.product.gemm import GEMM_PARAMETERS
-from dfc_target_cpu.product.gemm_library import declare_gemm, gemm_library, gemm_workspace_bytes
-from dfc_target_cpu.product.gemm_shape import ANY_WIDTH
+from dfc_target_cpu.product.gemm.general import GEMM_PARAMETERS
+from dfc_target_cpu.product.gemm.library import declare_gemm, gemm_library, gemm_workspace_bytes
+from dfc_target_cpu.product.gemm.shape import ANY_WIDTH
 from tests.support.cpu_code import Code, aligned
 
 DTYPES = {"float": np.float32, "double": np.float64}

@@ -31,8 +31,8 @@ from dfc_target_cpu.entries.threads import stop_entry, worker_entry
 from dfc_target_cpu.llvm.text import ModuleText
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.contraction import lower_contraction, product_workspace_bytes
-from dfc_target_cpu.product.gemm_library import gemm_library
-from dfc_target_cpu.product.gemm_shape import ANY_WIDTH
+from dfc_target_cpu.product.gemm.library import gemm_library
+from dfc_target_cpu.product.gemm.shape import ANY_WIDTH
 from dfc_target_cpu.product.row_blocks import lower_row_blocks, row_block_elements, row_block_workspace_bytes
 from dfc_target_cpu.routines.launch import lower_routine, routine_workspace_bytes
 from dfc_target_cpu.routines.library import ELEMENT, routine_library

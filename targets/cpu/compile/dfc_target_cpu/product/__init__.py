@@ -1,4 +1,4 @@
-"""Matrix products and contractions: micro-kernels, packing, epilogues. Read first: `gemm`, then `contraction`.
+"""Matrix products and contractions: packing, epilogues, blocks of rows. Read first: `contraction`, then `gemm.general`.
 
 In: contractions. Out: LLVM functions that share their work among threads.
 """

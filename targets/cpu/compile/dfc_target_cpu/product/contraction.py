@@ -29,7 +29,7 @@ from dfc_target_cpu.llvm.text import Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, NULL, byte_size, i64, literal_int
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.epilogue import RECORD, Epilogue
-from dfc_target_cpu.product.gemm_library import declare_gemm, gemm_workspace_bytes
+from dfc_target_cpu.product.gemm.library import declare_gemm, gemm_workspace_bytes
 from dfc_target_cpu.product.halves import widen_block
 from dfc_target_cpu.product.panels import PackedAxes, pack_function, packed_axes
 from dfc_target_cpu.windows.launch import lower_windows

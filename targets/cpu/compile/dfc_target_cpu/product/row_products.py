@@ -21,9 +21,9 @@ from dfc_target_cpu.entries.frames import Lowering
 from dfc_target_cpu.llvm.text import Parameter, Value
 from dfc_target_cpu.llvm.values import NULL, TRUE, byte_size, i64, vector_type, zero
 from dfc_target_cpu.product.contraction import TILE_COLUMNS, Matrix, ProductPart, Tile
-from dfc_target_cpu.product.gemm_library import declare_narrow, declare_turned
-from dfc_target_cpu.product.gemm_narrow import has_narrow, narrow_columns
-from dfc_target_cpu.product.gemm_shape import gemm_shape
+from dfc_target_cpu.product.gemm.library import declare_narrow, declare_turned
+from dfc_target_cpu.product.gemm.narrow import has_narrow, narrow_columns
+from dfc_target_cpu.product.gemm.shape import gemm_shape
 from dfc_target_cpu.product.turned_factor import TurnedFactor
 
 MOST_NARROW = 256

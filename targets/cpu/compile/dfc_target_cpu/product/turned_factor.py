@@ -14,8 +14,8 @@ from dfc.kernels.contractions import Product
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
 from dfc_target_cpu.llvm.values import byte_size, i64
 from dfc_target_cpu.machine import Machine
-from dfc_target_cpu.product.gemm_pack import pack_columns
-from dfc_target_cpu.product.gemm_shape import gemm_shape
+from dfc_target_cpu.product.gemm.pack import pack_columns
+from dfc_target_cpu.product.gemm.shape import gemm_shape
 
 TURNED_BYTES = 5 << 18
 """Memory of a thread for a turned factor: 64 x 4,096 of f32, and what the last block of columns leaves unused."""

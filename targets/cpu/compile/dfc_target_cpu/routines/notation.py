@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, NULL, TRUE, constant, i64, is_floating, poison, zero
-from dfc_target_cpu.product.gemm import GEMM_PARAMETERS
+from dfc_target_cpu.product.gemm.general import GEMM_PARAMETERS
 
 LANES = 8
 REAL, VECTOR, MASK = "double", f"<{LANES} x double>", f"<{LANES} x i1>"

@@ -10,7 +10,7 @@ from dfc.kernels.direct.blocking import PACKED_CHANNELS, Forward
 from dfc.kernels.winograd.tiling import Winograd
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64, vector_type, zero
-from dfc_target_cpu.product.gemm_pack import SQUARE, transpose
+from dfc_target_cpu.product.gemm.pack import SQUARE, transpose
 from dfc_target_cpu.windows.tables import PLAN_PARAMETERS, PlanCode, dot
 
 ROWS, TURNED, ANY = "rows", "turned", "any"

@@ -12,7 +12,7 @@ from dfc.lower.program import lower_graph
 from dfc_driver_cpu.driver import aligned_bytes
 from dfc_target_cpu.entries.program import AS_WRITTEN, lower_program, widest
 from dfc_target_cpu.machine import X86_64_V3
-from dfc_target_cpu.product.gemm_shape import ANY_WIDTH
+from dfc_target_cpu.product.gemm.shape import ANY_WIDTH
 from tests.support.building import graph_of
 from tests.targets.cpu.compile.entries.test_steps import Entry, build, scalar, slots, twice
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter
 from dfc_target_cpu.llvm.values import NULL, i64
-from dfc_target_cpu.product.gemm_kernel import gemm_kernel
-from dfc_target_cpu.product.gemm_shape import GemmShape
-from dfc_target_cpu.product.gemm_tiles import RowTiles
+from dfc_target_cpu.product.gemm.kernel import gemm_kernel
+from dfc_target_cpu.product.gemm.shape import GemmShape
+from dfc_target_cpu.product.gemm.tiles import RowTiles
 
 NARROW_PARAMETERS = (
     Parameter("ptr", "frame"),

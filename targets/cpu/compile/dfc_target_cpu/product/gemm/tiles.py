@@ -5,7 +5,7 @@ Guarantees that packing and multiplying cut alike: both ask here.
 
 from dfc_target_cpu.llvm.text import FunctionText, Value
 from dfc_target_cpu.llvm.values import i64
-from dfc_target_cpu.product.gemm_shape import GemmShape
+from dfc_target_cpu.product.gemm.shape import GemmShape
 
 
 class Panels:

@@ -9,7 +9,7 @@ their rows together.
 
 from dfc_target_cpu.llvm.text import FunctionText, Value
 from dfc_target_cpu.llvm.values import FALSE, TRUE, i64
-from dfc_target_cpu.product.gemm_shape import GemmShape
+from dfc_target_cpu.product.gemm.shape import GemmShape
 
 Rectangle = tuple[Value, Value, Value, Value]
 """First row and the one behind the last, first column and the one behind the last."""

@@ -7,9 +7,9 @@ behind the block.
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64, vector_type, zero
-from dfc_target_cpu.product.gemm_pack import SQUARE, transpose
-from dfc_target_cpu.product.gemm_shape import GemmShape
-from dfc_target_cpu.product.gemm_tiles import RowTiles
+from dfc_target_cpu.product.gemm.pack import SQUARE, transpose
+from dfc_target_cpu.product.gemm.shape import GemmShape
+from dfc_target_cpu.product.gemm.tiles import RowTiles
 
 PACK_LEFT_PARAMETERS = (
     Parameter("ptr", "tiles", "noalias"),

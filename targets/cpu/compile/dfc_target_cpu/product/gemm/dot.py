@@ -7,7 +7,7 @@ Guarantees that an element of C is summed over lanes and then by a fixed tree of
 
 from dfc_target_cpu.llvm.text import FunctionText, Loop, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import NULL, constant, i64, lane_count, poison, vector_type, zero
-from dfc_target_cpu.product.gemm_shape import GemmShape
+from dfc_target_cpu.product.gemm.shape import GemmShape
 
 DOT_PARAMETERS = (
     Parameter("ptr", "a", "noalias readonly"),

@@ -9,13 +9,13 @@ last multiply-add, on the thread that made it.
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, NULL, TRUE, i64, zero
-from dfc_target_cpu.product.gemm_block import gemm_block
-from dfc_target_cpu.product.gemm_dot import dot_heights, dot_rows, swapped_epilogue
-from dfc_target_cpu.product.gemm_pack import copy_transposed, pack_any, pack_columns, pack_rows
-from dfc_target_cpu.product.gemm_pack_left import pack_left_columns, pack_left_rows
-from dfc_target_cpu.product.gemm_parts import ProductPart
-from dfc_target_cpu.product.gemm_shape import GemmShape
-from dfc_target_cpu.product.gemm_stream import stream_row
+from dfc_target_cpu.product.gemm.block import gemm_block
+from dfc_target_cpu.product.gemm.dot import dot_heights, dot_rows, swapped_epilogue
+from dfc_target_cpu.product.gemm.pack import copy_transposed, pack_any, pack_columns, pack_rows
+from dfc_target_cpu.product.gemm.pack_left import pack_left_columns, pack_left_rows
+from dfc_target_cpu.product.gemm.parts import ProductPart
+from dfc_target_cpu.product.gemm.shape import GemmShape
+from dfc_target_cpu.product.gemm.stream import stream_row
 
 GEMM_PARAMETERS = (
     Parameter("ptr", "frame"),

@@ -1,6 +1,6 @@
 """Products of one row by contiguous rows of B: B goes by once, row after row, as it lies in memory.
 
-    sums that fit the registers (`gemm_row`): one row of B at a time; wider ones:
+    sums that fit the registers (`row`): one row of B at a time; wider ones:
 
     for each stretch of columns, a stretch of C stays in the nearest cache:
       for some steps of k at a time:   C[stretch] += A[steps] * B[steps, stretch]
@@ -13,8 +13,8 @@ ascending k, as micro-kernels do.
 from dfc_target_cpu.elementwise.loops import vector_loop
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
 from dfc_target_cpu.llvm.values import FALSE, TRUE, i64, zero
-from dfc_target_cpu.product.gemm_row import STREAM_PARAMETERS, row_in_registers
-from dfc_target_cpu.product.gemm_shape import GemmShape
+from dfc_target_cpu.product.gemm.row import STREAM_PARAMETERS, row_in_registers
+from dfc_target_cpu.product.gemm.shape import GemmShape
 
 _STRETCH_BYTES = 8192
 _STEPS = 8

@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from dfc_target_cpu.llvm.text import ModuleText
 from dfc_target_cpu.machine import Machine
-from dfc_target_cpu.product.gemm import GEMM_PARAMETERS, gemm
-from dfc_target_cpu.product.gemm_narrow import NARROW_PARAMETERS, has_narrow, narrow
-from dfc_target_cpu.product.gemm_shape import ANY_WIDTH, gemm_shape
-from dfc_target_cpu.product.gemm_turned import TURNED_PARAMETERS, gemm_turned
+from dfc_target_cpu.product.gemm.general import GEMM_PARAMETERS, gemm
+from dfc_target_cpu.product.gemm.narrow import NARROW_PARAMETERS, has_narrow, narrow
+from dfc_target_cpu.product.gemm.shape import ANY_WIDTH, gemm_shape
+from dfc_target_cpu.product.gemm.turned import TURNED_PARAMETERS, gemm_turned
 
 
 def declare_gemm(module: ModuleText, element: str) -> str:

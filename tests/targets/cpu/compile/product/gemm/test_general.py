@@ -9,7 +9,7 @@ import pytest
 from dfc_driver_cpu.context import LARGE_PAGE
 from dfc_target_cpu.link.build import build_image
 from dfc_target_cpu.machine import MACHINES
-from dfc_target_cpu.product.gemm_library import gemm_library
+from dfc_target_cpu.product.gemm.library import gemm_library
 from tests.support.cpu_code import aligned, runnable_machines
 from tests.support.cpu_gemm import GemmCode
 from tests.support.sweeping import few

@@ -1,4 +1,4 @@
-"""Rows by a factor that already lies in panels, as `gemm_pack` leaves it: what blocks of rows multiply again and again.
+"""Rows by a factor that already lies in panels, as `pack` leaves it: what blocks of rows multiply again and again.
 
     q[96, 64] @ k[64, 480]     queries, packed once for all columns, by keys, packed once for all blocks of rows
 
@@ -8,10 +8,10 @@ over ascending k for each element of C, as `gemm` does; the epilogue gets rectan
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, NULL, i64
-from dfc_target_cpu.product.gemm_block import gemm_block
-from dfc_target_cpu.product.gemm_pack_left import pack_left_columns, pack_left_rows
-from dfc_target_cpu.product.gemm_shape import GemmShape
-from dfc_target_cpu.product.gemm_tiles import Panels
+from dfc_target_cpu.product.gemm.block import gemm_block
+from dfc_target_cpu.product.gemm.pack_left import pack_left_columns, pack_left_rows
+from dfc_target_cpu.product.gemm.shape import GemmShape
+from dfc_target_cpu.product.gemm.tiles import Panels
 
 TURNED_PARAMETERS = (
     Parameter("ptr", "frame"),

@@ -8,8 +8,8 @@ import pytest
 
 from dfc_target_cpu.llvm.text import ModuleText, Parameter
 from dfc_target_cpu.llvm.values import i64
-from dfc_target_cpu.product.gemm_parts import ProductPart
-from dfc_target_cpu.product.gemm_shape import gemm_shape
+from dfc_target_cpu.product.gemm.parts import ProductPart
+from dfc_target_cpu.product.gemm.shape import gemm_shape
 from tests.support.cpu_code import Code, host, load
 
 SHAPE = gemm_shape(host(), "float")

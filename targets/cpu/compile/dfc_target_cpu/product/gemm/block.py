@@ -1,7 +1,7 @@
 """One block of the matrix product: its panels of B, and for each of them its tiles of A; each pair is a micro-kernel.
 
-Assumes rows and columns of C that are not empty and a depth of at least 1. Factors lie packed as `gemm_pack` and
-`gemm_pack_left` leave them, or where they are.
+Assumes rows and columns of C that are not empty and a depth of at least 1. Factors lie packed as `pack` and
+`pack_left` leave them, or where they are.
 """
 
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from functools import partial
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64
-from dfc_target_cpu.product.gemm_kernel import KERNEL_PARAMETERS, UNROLLED, gemm_kernel, lines_kernel, packed_kernel
-from dfc_target_cpu.product.gemm_shape import GemmShape
-from dfc_target_cpu.product.gemm_tiles import Panels, RowTiles
+from dfc_target_cpu.product.gemm.kernel import KERNEL_PARAMETERS, UNROLLED, gemm_kernel, lines_kernel, packed_kernel
+from dfc_target_cpu.product.gemm.shape import GemmShape
+from dfc_target_cpu.product.gemm.tiles import Panels, RowTiles
 
 _BLOCK_PARAMETERS = (
     *KERNEL_PARAMETERS[:8],

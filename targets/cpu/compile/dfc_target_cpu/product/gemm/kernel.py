@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from dfc_target_cpu.llvm.text import FunctionText, Loop, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64, zero
-from dfc_target_cpu.product.gemm_shape import GemmShape
+from dfc_target_cpu.product.gemm.shape import GemmShape
 
 KERNEL_PARAMETERS = (
     Parameter("ptr", "a", "noalias readonly"),

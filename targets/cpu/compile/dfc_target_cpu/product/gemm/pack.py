@@ -7,8 +7,8 @@ read them, but never store what follows from them.
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64, vector_type, zero
-from dfc_target_cpu.product.gemm_shape import GemmShape
-from dfc_target_cpu.product.gemm_tiles import Panels
+from dfc_target_cpu.product.gemm.shape import GemmShape
+from dfc_target_cpu.product.gemm.tiles import Panels
 
 PACK_PARAMETERS = (
     Parameter("ptr", "panels", "noalias"),

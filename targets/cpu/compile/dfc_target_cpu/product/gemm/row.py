@@ -9,7 +9,7 @@ chains of multiply-adds over ascending k, as micro-kernels do.
 
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter
 from dfc_target_cpu.llvm.values import i64, zero
-from dfc_target_cpu.product.gemm_shape import GemmShape
+from dfc_target_cpu.product.gemm.shape import GemmShape
 
 STREAM_PARAMETERS = (
     Parameter("ptr", "a", "noalias readonly"),
