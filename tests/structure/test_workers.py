@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,14 +37,18 @@ MODULES = {
 PLUGIN = "tests.support.workers.plugin"
 
 
-def run(folder: Path, *options: str, modules: Mapping[str, str] = MODULES) -> tuple[int, str]:
-    """The exit code of pytest in a fork, and what it printed."""
+def run(
+    folder: Path, *options: str, modules: Mapping[str, str] = MODULES, at_forks: Callable[[], object] | None = None
+) -> tuple[int, str]:
+    """The exit code of pytest in a fork, and what it printed. `at_forks`: what Python calls there behind each fork."""
     for name, text in modules.items():
         (folder / f"{name}.py").write_text(text)
     output = folder / "output"
 
     def tests() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background ignores it
+        if at_forks is not None:
+            os.register_at_fork(after_in_parent=at_forks)
         with output.open("w") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
@@ -118,6 +122,17 @@ def test_an_interrupted_run_ends_what_its_tests_have_started(tmp_path: Path) -> 
     code, printed = run(tmp_path, "--workers", "2", modules={"test_interrupted": INTERRUPTED})
     assert code == pytest.ExitCode.INTERRUPTED and "KeyboardInterrupt" in printed
     assert (tmp_path / "torn-down").exists()
+
+
+def test_an_interrupt_while_a_worker_begins_is_not_lost(tmp_path: Path) -> None:
+    code, printed = run(
+        tmp_path,
+        "--workers",
+        "2",
+        modules={"test_endless": "import time\ndef test_it(): time.sleep(1000)\n"},
+        at_forks=lambda: signal.raise_signal(signal.SIGINT),
+    )
+    assert code == pytest.ExitCode.INTERRUPTED and "KeyboardInterrupt" in printed
 
 
 def test_modules_to_begin_with_come_first_whether_they_wait_or_not() -> None:

@@ -7,6 +7,7 @@ import selectors
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from mmap import mmap
 
@@ -30,6 +31,17 @@ class Worker:
     source: int
     slot: int
     rest: bytes = b""
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """An interrupt comes behind it. Within, one could be lost, since what Python calls around a fork raises nothing, or
+    leave a worker behind that nobody knows."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Supervisor:
@@ -80,19 +92,20 @@ class Supervisor:
 
     def _start(self, slot: int, first: Sequence[Unit]) -> None:
         POSITION.pack_into(self._shared, slot * POSITION.size, *NOWHERE)
-        source, sink = os.pipe()
-        process = os.fork()
-        if not process:
-            for descriptor in (source, *(each.source for each in self._workers)):
-                os.close(descriptor)  # a worker whose parent was killed is to see that nobody reads
-            memory = MemoryUse()
-            work(self._session, self._taken(slot, first, memory), memory, self._shared, slot, sink)
-        os.close(sink)
-        os.set_blocking(source, False)
-        worker = Worker(process, os.pidfd_open(process), source, slot)
-        self._selector.register(worker.source, selectors.EVENT_READ, worker)
-        self._selector.register(worker.descriptor, selectors.EVENT_READ, worker)
-        self._workers.append(worker)
+        with _uninterrupted():
+            source, sink = os.pipe()
+            process = os.fork()
+            if not process:
+                for descriptor in (source, *(each.source for each in self._workers)):
+                    os.close(descriptor)  # a worker whose parent was killed is to see that nobody reads
+                memory = MemoryUse()
+                work(self._session, self._taken(slot, first, memory), memory, self._shared, slot, sink)
+            os.close(sink)
+            os.set_blocking(source, False)
+            worker = Worker(process, os.pidfd_open(process), source, slot)
+            self._selector.register(worker.source, selectors.EVENT_READ, worker)
+            self._selector.register(worker.descriptor, selectors.EVENT_READ, worker)
+            self._workers.append(worker)
 
     def _read(self, worker: Worker) -> bool:
         """Passes on what there is; whether there was any."""

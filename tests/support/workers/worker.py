@@ -111,10 +111,12 @@ def run_units(session: pytest.Session, units: Iterable[Unit], shared: mmap, slot
 def work(
     session: pytest.Session, units: Iterable[Unit], memory: MemoryUse, shared: mmap, slot: int, sink: int
 ) -> NoReturn:
-    """All that a fork does; it ends without what its parent has planned for its own end."""
+    """All that a fork does, which has begun with interrupts blocked; it ends without what its parent has planned for
+    its own end."""
     sender = Sender(session.config, sink)
     status = 1
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
         _begin(session, slot)
         session.config.pluginmanager.register(sender, "worker")
