@@ -28,7 +28,10 @@ def test_a_checkpoint_of_before_is_restored_under_the_new_names(tmp_path: Path) 
     old.init()
     old.state["norm.usual_mean"] = np.float32([1, 2, 3])
     old.save(tmp_path)
-    with pytest.warns(FutureWarning, match=r"norm.usual_mean, which is now called norm.running_mean"):
+    with (
+        pytest.warns(FutureWarning, match=r"norm.usual_spread, which is now called norm.running_variance"),
+        pytest.warns(FutureWarning, match=r"norm.usual_mean, which is now called norm.running_mean"),
+    ):
         new.restore(tmp_path)
     assert new.state["norm.running_mean"].tolist() == [1, 2, 3]
     assert new.state["norm.running_variance"].tolist() == [1, 1, 1]

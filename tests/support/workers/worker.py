@@ -66,6 +66,12 @@ class Sender:
 
     def __init__(self, config: pytest.Config, sink: int) -> None:
         self._config, self._sink = config, sink
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """It tells from here on: a plugin that is registered late first hears what was said before, by others."""
+        self._config.pluginmanager.register(self, "worker")
+        self._has_begun = True
 
     def send(self, line: bytes) -> None:
         view = memoryview(line)
@@ -83,7 +89,8 @@ class Sender:
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: tuple[str, int, str] | None
     ) -> None:
-        self.send(messages.of_warning(warning_message, when, nodeid, location))
+        if self._has_begun:
+            self.send(messages.of_warning(warning_message, when, nodeid, location))
 
 
 def _numbered(units: Iterable[Unit]) -> Iterator[tuple[int, Unit]]:
@@ -119,7 +126,7 @@ def work(
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
         _begin(session, slot)
-        session.config.pluginmanager.register(sender, "worker")
+        sender.begin()
         run_units(session, units, shared, slot)
         status = HAS_GROWN if memory.is_large() else 0
     except pytest.exit.Exception as asked:
