@@ -19,14 +19,14 @@ def test_a_training_step() -> None:
     """The same bits as with lanes in turn, and the same numbers as the processor's."""
     rng = np.random.default_rng(0)
     images, labels = rng.random((3, 64)).astype(np.float32), rng.integers(0, 10, 3).astype(np.int32)
-    data = dfc.compile(DIGITS, target="cuda", variants=[SIMULATOR], settings={"HIDDEN": 4}).to_bytes()
+    data = dfc.compile(DIGITS, target="cuda", variants=[SIMULATOR], settings={"HIDDEN": 2}).to_bytes()
     state: list[dict[str, np.ndarray]] = []
     for options in ({}, {"launch": in_numba}):
         with simulated_devices(**options):
             model = dfc.loads(data)
             model.train(images, labels, 0.1)
             state.append({name: np.asarray(model.state[name]) for name in model.state})
-    beside = dfc.loads(dfc.compile(DIGITS, settings={"HIDDEN": 4}).to_bytes(), threads=1)
+    beside = dfc.loads(dfc.compile(DIGITS, settings={"HIDDEN": 2}).to_bytes(), threads=1)
     beside.train(images, labels, 0.1)
     for name, value in state[0].items():
         assert value.tobytes() == state[1][name].tobytes(), name

@@ -22,7 +22,7 @@ from dfc_target_cpu.link import objects
 from dfc_target_cpu.machine import Machine
 
 _MEANS = (
-    *("dfc/", "mpi/", "runtime/", "targets/cuda/"),
+    *("dfc/", "mpi/", "runtime/", "simulated/", "targets/cuda/"),
     *(
         "docs/test_documents.py",
         "samples/test_on_many_ranks.py",
