@@ -18,7 +18,6 @@ LARGER = {
     "dfc/kernels": 22,
     "runtime/dfc_runtime/calls": 23,
     "runtime/dfc_runtime/distributed/calls": 21,
-    "runtime/dfc_runtime/records": 22,
 }
 
 

@@ -18,7 +18,7 @@ from dfc.cli.data.tables import KINDS, columns_of
 from dfc_runtime.errors import RecordError
 from dfc_runtime.formats.source import FileSource
 from dfc_runtime.records.archives import is_of_a_sample, members_of, split_name
-from dfc_runtime.records.lines import scan_lines
+from dfc_runtime.records.text.lines import scan_lines
 
 ENDINGS = {
     "npy": "npy", "npz": "npz", "csv": "csv", "txt": "txt", "tar": "tar",

@@ -20,11 +20,11 @@ from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import RecordError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.source import FileSource
-from dfc_runtime.records.cells import numbers_of
 from dfc_runtime.records.fields import RecordLayout, numpy_type
 from dfc_runtime.records.framing import Frames, Numbers, OnError, foreign
 from dfc_runtime.records.index import RecordIndex
 from dfc_runtime.records.packing import PackedFiles, packed
+from dfc_runtime.records.text.cells import numbers_of
 from dfc_runtime.terminal import in_one_line
 
 if TYPE_CHECKING:

@@ -40,14 +40,14 @@ def _records(paths: Sequence[str], on_error: OnError, stated: Stated) -> Indexed
 
 
 def _lines(paths: Sequence[str], on_error: OnError, stated: Stated) -> IndexedFiles:
-    from dfc_runtime.records.lines import LineFiles  # as above
+    from dfc_runtime.records.text.lines import LineFiles  # as above
 
     del stated
     return LineFiles(paths, on_error)
 
 
 def _tables(paths: Sequence[str], on_error: OnError, stated: Stated) -> IndexedFiles:
-    from dfc_runtime.records.tables import TableFiles  # as above
+    from dfc_runtime.records.text.tables import TableFiles  # as above
 
     layout, separator = layout_of(stated), str(stated["separator"])
     return TableFiles(paths, on_error, layout, head=stated["head"] is True, separator=separator)

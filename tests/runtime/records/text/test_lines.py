@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dfc_runtime.errors import FileError, RecordError
-from dfc_runtime.records import lines
-from dfc_runtime.records.lines import LineFiles
+from dfc_runtime.records.text import lines
+from dfc_runtime.records.text.lines import LineFiles
 from tests.support.record_files import framed
 
 TEXTS = {

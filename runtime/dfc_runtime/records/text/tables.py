@@ -20,13 +20,20 @@ from dfc_runtime.errors import RecordError
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.source import FileSource
 from dfc_runtime.names import did_you_mean
-from dfc_runtime.records.cells import numbers_of
 from dfc_runtime.records.crc32c import Bytes
 from dfc_runtime.records.fields import RecordLayout, numpy_type
 from dfc_runtime.records.framing import Frames, Numbers, OnError
 from dfc_runtime.records.index import RecordIndex
-from dfc_runtime.records.lines import CARRIAGE_RETURN, LINE_FEED, WINDOW, lines_between, read_window, refuse_foreign
 from dfc_runtime.records.packing import PackedFiles, packed
+from dfc_runtime.records.text.cells import numbers_of
+from dfc_runtime.records.text.lines import (
+    CARRIAGE_RETURN,
+    LINE_FEED,
+    WINDOW,
+    lines_between,
+    read_window,
+    refuse_foreign,
+)
 from dfc_runtime.terminal import in_one_line
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from dfc_runtime.errors import RecordError
-from dfc_runtime.records import packing, tables
+from dfc_runtime.records import packing
 from dfc_runtime.records.fields import Field, RecordLayout
-from dfc_runtime.records.tables import TableFiles
+from dfc_runtime.records.text import tables
+from dfc_runtime.records.text.tables import TableFiles
 
 LAYOUT = RecordLayout(
     (Field("name", "string"), Field("label", "i64"), Field("x", "f32", (2,)), Field("note", "string"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc_runtime.records.cells import numbers_of
+from dfc_runtime.records.text.cells import numbers_of
 
 NUMBERS = [
     "0", "-0", "+7", "007", "255", "256", "-128", "-129", "65535", "2147483648", "999999999", "1000000000",
