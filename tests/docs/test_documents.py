@@ -20,10 +20,11 @@ from dfc.distribute.deployment.formatter import format_deployment
 from dfc.distribute.deployment.statements import STATEMENTS
 from dfc.driver import api
 from dfc.ops import registry
-from tests.support.command_line import Command, command, environment, fork
+from tests.support.command_line import Command, Outcome, command, environment
 from tests.support.corpus import ROOT
 from tests.support.documents import CodeBlock, code_blocks, links
 from tests.support.empty_environment import RUN_SIDE
+from tests.support.rank_launcher import forked_job
 from tests.support.snippets import endings
 from tests.support.sweeping import WHOLE
 
@@ -162,17 +163,23 @@ def shorter(block: CodeBlock) -> CodeBlock:
 
 
 def run_here(block: CodeBlock, folder: Path, dfc: Command) -> str:
-    """The same as `run_commands`, but that commands of dfc run in this process; those that start ranks in a fork."""
+    """The same as `run_commands`, but that commands of dfc run in this process; those that start ranks in a fork, and
+    so do their ranks: `tests/mpi` starts them as users do."""
     printed = ""
     for text in map(str.strip, COMMAND.findall(LOOP.sub(unrolled, block.text.replace("\\\n", " ")))):
         words = shlex.split(text)
         if words[0] == "dfc" and PLAIN.fullmatch(text):
-            done = fork(*words[1:], folder=folder) if "-n" in words else dfc(*words[1:])
+            done = on_ranks(*words[1:], folder=folder) if "-n" in words else dfc(*words[1:])
             assert done.code == 0, f"{block}: {text}\n{done.out}{done.err}"
             printed += done.out
         else:
             printed += run_commands(replace(block, text=text), folder)
     return printed
+
+
+def on_ranks(*words: str, folder: Path) -> Outcome:
+    done = forked_job(*words, folder=folder, environment=environment(), timeout=300)
+    return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 COMMAND = re.compile(r"^[^\n]+$", re.M)
