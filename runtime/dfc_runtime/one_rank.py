@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_runtime.calls.answers import Answers
 from dfc_runtime.calls.calls import Machinery
 from dfc_runtime.calls.compiling.origin import Origin, sources_of
 from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.calls.gate import Gate, Queue
+from dfc_runtime.calls.handlers.answers import Answers
 from dfc_runtime.calls.hosts import Handler, Hosts
 from dfc_runtime.calls.memory import Arena, ResultMemory, aligned, memory_limit, working_limit
 from dfc_runtime.checkpoints.saving import Saver
@@ -44,7 +44,7 @@ from dfc_runtime.state import containers
 from dfc_runtime.state.state import State
 
 if TYPE_CHECKING:
-    from dfc_runtime.calls.readers import Readers
+    from dfc_runtime.calls.handlers.readers import Readers
 
 Array = NDArray[np.generic]
 Results = Literal["host", "device"]

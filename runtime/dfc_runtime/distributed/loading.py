@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from dfc_runtime.calls.answers import Answers
+from dfc_runtime.calls.handlers.answers import Answers
 from dfc_runtime.calls.hosts import Handler
 from dfc_runtime.calls.memory import memory_limit
 from dfc_runtime.dataclasses import dataclass
@@ -212,7 +212,7 @@ def _data_of(
     bundle: OpenBundle, role: ClusterRole, data: Mapping[str, str | os.PathLike[str]]
 ) -> Mapping[str, str | os.PathLike[str]]:
     """What of it is for readers of this role; `FeedError` if some is for none at all."""
-    from dfc_runtime.calls.readers import check_names, reader_names  # most programs read no records
+    from dfc_runtime.calls.handlers.readers import check_names, reader_names  # most programs read no records
 
     cluster = bundle.manifest.cluster
     assert cluster is not None

@@ -32,7 +32,7 @@ class BlockHeader(ctypes.Structure):
         ("next", ctypes.c_int64),
         ("count", ctypes.c_int64),
         ("rows", ctypes.c_void_p),  # of the structure `Row`
-        ("decoders", ctypes.c_void_p),  # null, or a table of processes that decode images: `calls/decoders`
+        ("decoders", ctypes.c_void_p),  # null, or a table of processes that decode images: `calls/handlers/decoders`
         ("resize", ctypes.c_void_p),  # code that resizes images, from the first of them on: `resizing`
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dfc
-from dfc_runtime.calls import readers
+from dfc_runtime.calls.handlers import readers
 from dfc_runtime.calls.hosts import HostRequest
 from dfc_runtime.errors import LimitError, RecordError, UnsupportedError
 from dfc_runtime.module import Module

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfc_runtime.calls import decoders
-from dfc_runtime.calls.decoders import Decoders
+from dfc_runtime.calls.handlers import decoders
+from dfc_runtime.calls.handlers.decoders import Decoders
 from dfc_runtime.errors import FeedError, LimitError
 from dfc_runtime.records.images.decoding import DamagedImage, decode
-from tests.runtime.calls.test_image_requests import GOOD, HEIGHT, IMAGES, WIDTH, flagged
+from tests.runtime.calls.handlers.test_image_requests import GOOD, HEIGHT, IMAGES, WIDTH, flagged
 from tests.support.image_files import jpeg, smooth
 from tests.support.pipelines import drained, eventually
 

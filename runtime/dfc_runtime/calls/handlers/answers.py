@@ -22,7 +22,7 @@ from dfc_runtime.observe.tracing import Recorder
 from dfc_runtime.state.state import State
 
 if TYPE_CHECKING:
-    from dfc_runtime.calls.readers import Readers
+    from dfc_runtime.calls.handlers.readers import Readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Answers:
         """What reads the records that a program asks for, if it does."""
         if not self.data and not any(site.kind == RECORD_NEXT for site in manifest.sites):
             return None
-        from dfc_runtime.calls.readers import Readers  # most programs read no records
+        from dfc_runtime.calls.handlers.readers import Readers  # most programs read no records
 
         return Readers(manifest, self.folder, self.data)
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from dfc_runtime.calls.handlers.image_requests import decode_image
 from dfc_runtime.calls.hosts import Handler, HostRequest
-from dfc_runtime.calls.image_requests import decode_image
 from dfc_runtime.errors import EndOfData, FeedError, FileError, LimitError, RecordError, counted
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import DECODE_IMAGE, DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT, HostSite, Manifest
@@ -36,7 +36,7 @@ from dfc_runtime.records.wire import WireError
 from dfc_runtime.terminal import in_one_line
 
 if TYPE_CHECKING:
-    from dfc_runtime.calls.decoders import Decoders
+    from dfc_runtime.calls.handlers.decoders import Decoders
 
 Sources = Mapping[str, str | os.PathLike[str]]
 """Patterns by the full names of readers, in place of those that the program says."""
@@ -92,7 +92,7 @@ class Readers:
         if not any(site.kind == DECODE_IMAGE for site in manifest.sites):
             return None
         decoding.require_decoder()
-        from dfc_runtime.calls.decoders import Decoders, requested  # few programs decode images
+        from dfc_runtime.calls.handlers.decoders import Decoders, requested  # few programs decode images
 
         count = requested()
         decoders = Decoders(count) if count else None

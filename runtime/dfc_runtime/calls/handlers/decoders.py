@@ -53,7 +53,7 @@ class _Process:
         limit = struct.pack("@ll", PATIENCE, 0)
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self.socket.setsockopt(socket.SOL_SOCKET, option, limit)
-        path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+        path = os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, sys.path)])
         try:
             with theirs:
                 self.process = subprocess.Popen(
