@@ -10,8 +10,8 @@ from dfc.cli.values import plain
 from dfc_runtime.errors import counted
 
 if TYPE_CHECKING:
+    from dfc_runtime.distributed.calls.asynchronous.update_log import Updates
     from dfc_runtime.distributed.calls.cluster_module import ClusterModule
-    from dfc_runtime.distributed.calls.update_log import Updates
     from dfc_runtime.module import Module
 
 

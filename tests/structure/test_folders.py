@@ -16,7 +16,6 @@ LARGER = {
     "dfc/distribute/deployment": 24,
     "dfc/ir": 22,
     "dfc/kernels": 22,
-    "runtime/dfc_runtime/distributed/calls": 21,
 }
 
 

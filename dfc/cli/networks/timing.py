@@ -15,7 +15,7 @@ from dfc.cli.tables import seconds, table
 from dfc.deferred.dataclasses import dataclass
 
 if TYPE_CHECKING:
-    from dfc_runtime.distributed.calls.update_log import Updates
+    from dfc_runtime.distributed.calls.asynchronous.update_log import Updates
 
 
 @dataclass(frozen=True, slots=True)

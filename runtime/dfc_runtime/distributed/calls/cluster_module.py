@@ -18,6 +18,7 @@ from typing import NoReturn, cast
 from dfc_runtime.calls.gate import Refusing, Serving
 from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.saving import Saving, save_request
+from dfc_runtime.distributed.calls.asynchronous.update_log import UPDATES, UpdateLog
 from dfc_runtime.distributed.calls.client import Client
 from dfc_runtime.distributed.calls.cluster_state import ShardedState
 from dfc_runtime.distributed.calls.combine_check import FirstCalls
@@ -28,7 +29,6 @@ from dfc_runtime.distributed.calls.rank import Answer, Command, Data, Rank
 from dfc_runtime.distributed.calls.requests import Requests, wrapper
 from dfc_runtime.distributed.calls.short_batches import ShortBatches
 from dfc_runtime.distributed.calls.stepping import CheckpointSteps, warn_of
-from dfc_runtime.distributed.calls.update_log import UPDATES, UpdateLog
 from dfc_runtime.distributed.save.saving import ClusterSaver
 from dfc_runtime.distributed.transport.comm import Array
 from dfc_runtime.distributed.transport.waiting import Waiting

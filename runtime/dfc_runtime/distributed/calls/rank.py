@@ -13,11 +13,11 @@ import numpy as np
 
 from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.distributed.calls.asynchronous.updates import OwnerPart, ReplicaPart
 from dfc_runtime.distributed.calls.edges import Edges
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan, TaskPart
 from dfc_runtime.distributed.calls.part import Part
 from dfc_runtime.distributed.calls.rank_data import Answer, Command, Data
-from dfc_runtime.distributed.calls.updates import OwnerPart, ReplicaPart
 from dfc_runtime.distributed.topology import Task, Topology
 from dfc_runtime.distributed.transport.comm import Array, Pending, as_bytes
 from dfc_runtime.distributed.transport.waiting import Awaited, Waiting

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dfc.cli.networks.timing import Summary, Timing, as_json, as_text, measure
-from dfc_runtime.distributed.calls.update_log import Updates
+from dfc_runtime.distributed.calls.asynchronous.update_log import Updates
 
 BATCH = (np.zeros((4, 1, 1, 3), np.float32), np.zeros(4, np.int32))
 

@@ -18,11 +18,11 @@ from typing import cast
 
 import numpy as np
 
+from dfc_runtime.distributed.calls.asynchronous.turns import FirstFew, OwnPace, Turns, is_possible
+from dfc_runtime.distributed.calls.asynchronous.update_log import Updates
 from dfc_runtime.distributed.calls.edges import Edges
 from dfc_runtime.distributed.calls.entry_plan import EntryPlan, TaskPart
 from dfc_runtime.distributed.calls.part import Part
-from dfc_runtime.distributed.calls.turns import FirstFew, OwnPace, Turns, is_possible
-from dfc_runtime.distributed.calls.update_log import Updates
 from dfc_runtime.distributed.topology import Topology
 from dfc_runtime.distributed.transport import wire
 from dfc_runtime.distributed.transport.comm import Bytes, Pending, as_bytes

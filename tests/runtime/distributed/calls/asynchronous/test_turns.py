@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from dfc_runtime.distributed.calls.turns import FirstFew, OwnPace, is_possible
+from dfc_runtime.distributed.calls.asynchronous.turns import FirstFew, OwnPace, is_possible
 
 
 @pytest.mark.parametrize("bound", [-1, 0, 1, 3])
