@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dfc.distribute.deployment.model import Replicate
+from dfc.distribute.separate.checkpoints import OPS, checkpoint_copies
 from dfc.distribute.separate.cone import Cone, gradient_cone
 from dfc.distribute.separate.reads import ReadsReplaced, resource_of, variable_read_by
 from dfc.ir import walk
@@ -78,12 +79,14 @@ def _with_copies(
         staging = _Staging(entry, graph.resources, name_of)
         changed.entries[entry.name] = staging.entry_over(cone)
         changed.bound.update({name: staging.values.get(value, value) for name, value in changed.bound.items()})
-    return changed, [name for name in graph.resources if name_of(name) in changed.resources]
+    copies = {name: name_of(name) for name in graph.resources if name_of(name) in changed.resources}
+    changed.entries.update({name: checkpoint_copies(entry, copies) for name, entry in changed.entries.items()})
+    return changed, list(copies)
 
 
 def _written(entry: Entry) -> set[str]:
-    """State that an entry changes, or may."""
-    nodes = (node for node in walk.nodes(entry.block) if node.op != "read")
+    """State that an entry changes, or may; what it restores, copies included, are no changes of it."""
+    nodes = (node for node in walk.nodes(entry.block) if node.op != "read" and node.op not in OPS)
     return {resource_of(value) for node in nodes for value in node.results if value.is_token}
 
 
