@@ -13,6 +13,7 @@ from dfc.syntax.reader.language import load_language
 from dfc.syntax.reader.parser import parse
 from tests.support.corpus import CORPUS, load
 from tests.support.golden import Case, check_case, read_cases
+from tests.support.sweeping import few
 
 
 def formatted(text: str) -> str:
@@ -54,14 +55,12 @@ def test_programs_are_in_their_one_layout(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", few(range(4), 1))
 def test_mangled_programs_come_back(path: Path, seed: int) -> None:
     text = path.read_text()
     broken = mangled(text, Random(seed))
     assert broken != text
-    once = formatted(broken)
-    assert once == text
-    assert formatted(once) == once
+    assert formatted(broken) == text
 
 
 @pytest.mark.parametrize("case", read_cases(Path(__file__).parent / "formatter.cases"), ids=lambda c: c.name)

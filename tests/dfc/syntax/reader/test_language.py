@@ -82,9 +82,9 @@ def test_threads_read_texts_at_the_same_time() -> None:
         parse_recovering(broken, found)
         return to_text(parse(load(path))), [render(each) for each in found]
 
-    expected = [outcome(number) for number in range(60)]
+    expected = [outcome(number) for number in range(16)]
     with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(outcome, range(60))) == expected
+        assert list(threads.map(outcome, range(16))) == expected
 
 
 def test_a_long_text_is_read_in_steps_that_its_length_alone_decides(monkeypatch: pytest.MonkeyPatch) -> None:
