@@ -158,7 +158,7 @@ WRAPPERS: dict[str, Change] = {
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_wrapping_a_value_changes_nothing(name: str) -> None:
     changed = 0
-    for seed in few(range(60_000, 60_020), 10):
+    for seed in few(range(60_000, 60_020), 5):
         case = random_case(seed)
         wrap = Wrap(WRAPPERS[name], seed % 5, is_float)
         block = case.graph.entries["e"].block
@@ -166,7 +166,7 @@ def test_wrapping_a_value_changes_nothing(name: str) -> None:
         changed += wrap.done
         verified(after, name)
         assert_same(reference(case), reference(case, optimised(after)))
-    assert changed >= 4
+    assert changed >= 3
 
 
 def _changed(case: Case, change: Callable[[Block], Block]) -> Graph:
@@ -175,7 +175,7 @@ def _changed(case: Case, change: Callable[[Block], Block]) -> Graph:
 
 
 def test_dead_code_changes_nothing() -> None:
-    for seed in few(range(61_000, 61_020), 10):
+    for seed in few(range(61_000, 61_020), 5):
         case = random_case(seed)
 
         def add(block: Block) -> Block:
@@ -190,7 +190,7 @@ def test_dead_code_changes_nothing() -> None:
 
 
 def test_the_order_of_independent_statements_changes_nothing() -> None:
-    for seed in few(range(62_000, 62_020), 10):
+    for seed in few(range(62_000, 62_020), 5):
         case = random_case(seed, size=14)
         after = _changed(case, lambda block, s=seed: _shuffled(block, Random(s)))
         assert_same(reference(case), reference(case, optimised(after)))
@@ -211,7 +211,7 @@ def _shuffled(block: Block, random: Random) -> Block:
 
 
 def test_computing_again_instead_of_sharing_changes_nothing() -> None:
-    for seed in few(range(63_000, 63_020), 10):
+    for seed in few(range(63_000, 63_020), 5):
         case = random_case(seed)
         after = _changed(case, lambda block: name_nodes(rebuild(block, _Duplicate()), block))
         assert_same(reference(case), reference(case, optimised(after)))

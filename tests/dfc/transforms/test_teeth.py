@@ -25,7 +25,7 @@ from tests.support.random_graphs import random_case
 
 Patch = pytest.MonkeyPatch
 MOST = 500
-SEEDS = (*range(5), 14, 15, 28, 31, 66, *range(MOST))
+SEEDS = (*range(5), 15, 64, 75, *range(MOST))
 """First those of graphs that find some of these bugs."""
 
 

@@ -60,24 +60,22 @@ def test_what_is_computed_again_has_the_same_bits(cell: str) -> None:
         return rng.normal(size=shape).astype(np.float32)
 
     lengths = {"N": (0, 1, 16, 17, 37, 70), "37": (37,)}
-    settings = {"N": [(1, 1), (5, 2), (20, 1)], "37": [(5, 1), (1000, 2)]}
+    settings = {"N": [(5, 2), (1, 1), (20, 1)], "37": [(1000, 2), (5, 1)]}
     for rounds, counts in lengths.items():
         feeds = [(numbers(n, 4), numbers(4)) for n in counts]
         wanted = bits(recurrent(CELLS[cell], "", rounds), feeds, 1)
-        for k, threads in few(settings[rounds], 2 if rounds == "N" else 1):
+        for k, threads in few(settings[rounds], 1):
             assert bits(recurrent(CELLS[cell], f"with recompute = {k}", rounds), feeds, threads) == wanted, (rounds, k)
 
 
 def test_the_gradients_of_rows_are_those_of_numpy() -> None:
     """Back through time by hand, in double precision; blocks of rows begin at every sixteenth iteration."""
     for with_ in ("", "with recompute = 20"):
-        graph = graph_of(recurrent(CELLS["rows"], with_, "N").replace("f32", "f64"))
         rng = np.random.default_rng(6)
         state = {name: rng.normal(size=shape) / 2 for name, shape in (("w", (4, 4)), ("u", (4, 4)), ("b", (4,)))}
         module = loads(dfc.compile(text=recurrent(CELLS["rows"], with_, "N").replace("f32", "f64")).to_bytes())
         for name, value in state.items():
             module.state[name] = value
-        assert graph.entries
         for n in (1, 15, 16, 33):
             xs, start = rng.normal(size=(n, 4)), rng.normal(size=4)
             found = module.entries["f"](xs, start)
@@ -167,13 +165,14 @@ def test_the_backward_pass_of_a_block_is_a_region_of_its_own() -> None:
 def test_counts_around_the_sizes_of_large_blocks(rounds: int) -> None:
     program = """dfg 1
         entry f(x: f64, n: i32) -> f64 {
-          let y = loop y = x for i in 0..n { y = y + 0.0001 * sin(y) }
+          let y = loop y = x for i in 0..n { y = y + 0.0001 * sin(y + 0.001 * (i as f64)) }
           return grad(y, x)
         }
     """
     y, slope = 0.7, 1.0
-    for _ in range(rounds):
-        y, slope = y + 0.0001 * math.sin(y), slope * (1 + 0.0001 * math.cos(y))
+    for i in range(rounds):
+        z = y + 0.001 * i
+        y, slope = y + 0.0001 * math.sin(z), slope * (1 + 0.0001 * math.cos(z))
     assert loads(dfc.compile(text=program).to_bytes()).entries["f"](0.7, np.int32(rounds)) == pytest.approx(slope)
 
 
@@ -243,7 +242,7 @@ def plain(graph: Graph, x: float, n: int) -> list[float]:
 def test_effects_happen_once_and_the_backward_pass_sees_the_same(name: str) -> None:
     text = with_effects(LOOPS[name])
     graph = graph_of(text)
-    data = dfc.compile(text="dfg 1\n" + text).to_bytes()
+    data = dfc.compile(text="dfg 1\n" + text.partition("entry value")[0]).to_bytes()
     for n in (0, 1, 7, 40):
         *found, slope = [float(v) for v in run(graph, "f", x=0.6, n=np.int32(n)).results]
         assert found == plain(graph, 0.6, n)
