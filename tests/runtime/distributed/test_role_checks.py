@@ -132,7 +132,7 @@ def refused(data):
     return first
 
 
-@pytest.mark.parametrize("first", few(range(0, 240, 60), 2))
+@pytest.mark.parametrize("first", few(range(0, 240, 60), 1))
 def test_damage_inside_of_a_role_is_refused_on_all_ranks_with_the_code_of_bad_bundles(first, monkeypatch):
     monkeypatch.setattr(waiting, "_LOOK_EVERY", 1)  # threads that wait sleep longer than ranks do
     data = cluster_bundle(ROWS, SPREAD)

@@ -52,7 +52,7 @@ def test_blocks_of_a_batch_give_the_same_bits_on_any_number_of_workers(monkeypat
     monkeypatch.setattr(row_sparsity, "MANY", 0)
     monkeypatch.setattr(row_sparsity, "FEW", 0)
     accepted = 0
-    seeds = few(range(8), 3)
+    seeds = few(range(8), 2)
     for seed in seeds:
         data = replicated(seed)
         if data is None:
@@ -75,7 +75,8 @@ def test_rows_in_several_tasks_mean_the_same(block, monkeypatch):
     monkeypatch.setattr(row_sparsity, "MANY", 0)
     monkeypatch.setattr(row_sparsity, "FEW", 0)
     accepted = 0
-    for seed in range(block * 4, block * 4 + 4):
+    seeds = few(range(block * 4, block * 4 + 4), 2)
+    for seed in seeds:
         try:
             data = cluster_bundle(program(seed), text_of(seed))
         except CompileError as problem:  # all rows are multiplied with all rows
@@ -87,4 +88,4 @@ def test_rows_in_several_tasks_mean_the_same(block, monkeypatch):
         for number, (a, b) in enumerate(zip(wanted, found, strict=True)):
             tolerance = 1e-5 if a.dtype == np.float32 or number < 2 else 1e-11
             np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance, err_msg=f"seed {seed}")
-    assert accepted > 1
+    assert accepted > len(seeds) // 3

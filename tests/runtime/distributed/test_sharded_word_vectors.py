@@ -9,6 +9,7 @@ import pytest
 
 from dfc_runtime.distributed.calls import routing
 from tests.support.clusters import cluster_bundle, on_cluster, undivided
+from tests.support.sweeping import few
 from tests.support.word_vectors import PROGRAM, WORDS, WordVectors
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,9 +59,8 @@ def test_workers_and_shards_change_no_bit():
     found = {
         tuple(each.tobytes() for each in on_cluster(cluster_bundle(PROGRAM, text), ranks, after_steps(10)))
         for text, ranks in [
-            (DEPLOYMENT.format(shards=1, workers=1, rule="modulo"), 2),
-            (DEPLOYMENT.format(shards=1, workers=2, rule="blocks"), 3),
-            (DEPLOYMENT.format(shards=2, workers=3, rule="modulo"), 5),
+            (DEPLOYMENT.format(shards=shards, workers=workers, rule=rule), shards + workers)
+            for shards, workers, rule in few([(2, 1, "hash"), (1, 1, "modulo"), (1, 3, "blocks"), (2, 3, "modulo")], 2)
         ]
     }
     assert len(found) == 1
@@ -105,7 +105,7 @@ def sample_deployment(name):
     return (ROOT / "samples" / name).read_text().split("\n", 1)[1]
 
 
-@pytest.mark.parametrize("name", ["skipgram.deploy", "skipgram_two_workers.deploy"])
+@pytest.mark.parametrize("name", few(["skipgram_two_workers.deploy", "skipgram.deploy"], 1))
 def test_the_sample_learns_on_three_ranks(name):
     def work(module):
         random = np.random.default_rng(0)

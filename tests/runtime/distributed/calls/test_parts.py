@@ -42,7 +42,7 @@ def test_a_value_is_that_of_one_rank_wherever_it_is_computed(seed):
     assert on_cluster(partitioned(), 3, values, faults=faults, eager=32 * (seed // 2)) == values(alone())
 
 
-@pytest.mark.parametrize("ranks", few([2, 8, 3, 1, 5], 2))
+@pytest.mark.parametrize("ranks", few([3, 8, 2, 1, 5], 1))
 def test_values_of_a_replicated_entry_are_those_of_a_call_on_any_number_of_ranks(ranks):
     def values(module):
         found = module.run(NAMES, TRAIN)
@@ -175,7 +175,7 @@ replicate train over worker with mode = "sync", split = "B", combine = "mean", b
 IDS = np.array([3, 9, 0, 10, 3, 1, 7, 7], np.int32)
 
 
-@pytest.mark.parametrize(("shards", "workers"), few([(1, 1), (2, 1), (2, 2), (3, 2)], 2))
+@pytest.mark.parametrize(("shards", "workers"), few([(2, 2), (1, 1), (2, 1), (3, 2)], 1))
 def test_rows_of_divided_state_are_fetched_and_fed(shards, workers):
     data = cluster_bundle(SHARDED, OVER_ROWS.format(ps=shards))
 
