@@ -12,7 +12,9 @@ from dfc.cli.networks.steps import Steps
 from dfc.cli.networks.variables import deployment
 from dfc.cli.networks.zoo import NETWORKS, program_of
 from dfc.deferred.dataclasses import dataclass
-from dfc_runtime.errors import counted
+from dfc_runtime.devices import ON_CPU
+from dfc_runtime.driver import find_driver
+from dfc_runtime.errors import DfcError, UnsupportedError, counted
 from dfc_runtime.formats.element_types import SIZES
 
 RATE = 1e-4
@@ -77,10 +79,17 @@ class Request:
             "num_batches": self.count,
         }
 
-    def check_data(self) -> None:
-        """`FileError` if there are no files to take images from: said before minutes of compiling, not after."""
+    def check_machine(self) -> None:
+        """What would be missing after minutes of compiling: `FileError` if there are no files to take images from,
+        `UnsupportedError` without the GPUs of a worker."""
         if self.data_dir is not None:
             batches.files_in(self.data_dir)
+        try:
+            for number in range(self.jobs.gpus):
+                find_driver("cuda").bits(number)
+        except DfcError as problem:
+            text = problem.message.replace(ON_CPU, "or leave out --num_gpus")
+            raise UnsupportedError(text, code=problem.code) from None
 
     def batches(self, rank: int) -> Iterator[Batch]:
         """For the rank that feeds: what a call of all devices takes, or a batch of the rank's own."""

@@ -39,7 +39,7 @@ SILENCE = 30.0
 
 def alone(request: Request) -> int:
     """The one rank there is."""
-    request.check_data()
+    request.check_machine()
     data = request.compiled()
     if request.deployment():
         module = load_on(data, Network(1).comm(0), threads=request.threads)
@@ -63,7 +63,7 @@ def start(request: Request, words: list[str]) -> int:
     if others:
         text = f"{', '.join(others)}: not this machine, and ranks are started here"
         raise click.UsageError(f"{text}\n  --dry-run prints the mpiexec that starts them there")
-    request.check_data()
+    request.check_machine()
     with tempfile.TemporaryDirectory() as folder:
         bundle = Path(folder) / "network.bundle"
         bundle.write_bytes(request.compiled())

@@ -11,6 +11,8 @@ from dfc.cli.networks.request import Request
 from dfc.cli.networks.zoo import NETWORKS, program_of
 from dfc.diagnostics.source import SourceFile
 from dfc.driver import api
+from dfc_driver_cuda.driver import CudaDriver
+from dfc_runtime.devices import no_driver
 from tests.support.command_line import Command
 from tests.support.quick_code import quick_code
 
@@ -100,6 +102,20 @@ def test_a_folder_without_records_is_named_before_anything_is_compiled(
     monkeypatch.setattr(Request, "compiled", lambda _: pytest.fail("compiled"))
     ended = dfc("bench", "cnn", *TINY, *words, "--data_dir", tmp_path)
     assert (ended.code, ended.err.count("has no files *.rec or *.tfrecord")) == (6, 1)
+
+
+@pytest.mark.parametrize("words", [(), SPREAD_HERE], ids=["alone", "ranks"])
+def test_gpus_that_are_not_there_are_missed_before_anything_is_compiled(
+    words: tuple[str, ...], dfc: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bits(number: int) -> frozenset[str]:
+        assert number == 0
+        raise no_driver("it is gone")
+
+    monkeypatch.setattr(Request, "compiled", lambda _: pytest.fail("compiled"))
+    monkeypatch.setattr(CudaDriver, "bits", bits)
+    ended = dfc("bench", "cnn", *TINY, *words, "--num_gpus", 1)
+    assert (ended.code, ended.err.count("error[E0921]"), ended.err.count("or leave out --num_gpus")) == (3, 1, 1)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
