@@ -17,10 +17,10 @@ Forms
 - `RowBlockKernel`: kernels of loops and products that go along the same rows, one after the other for a block of
   rows. What they hand to each other has memory for the rows of one block (attention: scores, softmax, weighted sum).
 
-Meaning of a reduction: `reduction_order` says which values are combined with which, in accumulators, blocks and parts
-that the kernel alone decides; `scan_order` says so of a fold that stores all its prefixes, and
-`product_order` of contractions. A target may walk in any order that gives the same bits; it chooses nothing else, but
-for what `product_order` leaves to it.
+Meaning of a reduction: `orders.reduction` says which values are combined with which, in accumulators, blocks and parts
+that the kernel alone decides; `orders.scan` says so of a fold that stores all its prefixes, and `orders.product`
+of contractions. A target may walk in any order that gives the same bits; it chooses nothing else, but for what the
+latter leaves to it.
 """
 
 from __future__ import annotations

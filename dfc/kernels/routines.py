@@ -10,7 +10,7 @@
 
 All operands are f64 and row-major, with a stack in front: the same routine for each matrix of it. Right-hand sides
 b and x are matrices, or vectors as those of one column. Guarantees sizes alone: how sums are made is a target's
-matter, as with products (`product_order`), but for this: the bits of a matrix depend neither on the stack nor on
+matter, as with products (`orders.product`), but for this: the bits of a matrix depend neither on the stack nor on
 threads.
 """
 

@@ -15,7 +15,6 @@ LARGER = {
     "dfc/cli": 23,
     "dfc/distribute/deployment": 24,
     "dfc/ir": 22,
-    "dfc/kernels": 22,
 }
 
 

@@ -1,8 +1,8 @@
 """Loop kernels run by NumPy, all inner points of a stage at once: what they mean, to the bit.
 
 Independent of every target: scalars are the kernel functions of `dfc.lower.legalise`, run instruction by instruction,
-and reductions are combined in the order of `dfc.kernels.reduction_order`. Of kernels that run in order it has scans, in
-the order of `dfc.kernels.scan_order`.
+and reductions are combined in the order of `dfc.kernels.orders.reduction`. Of kernels that run in order it has scans,
+in the order of `dfc.kernels.orders.scan`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dfc.ir.dtypes import BOOL, I64, DType
 from dfc.kernels.body import Affine, Apply, AxisIndex, Computed, Instruction, Load, Number, Philox, Reduced, Size
 from dfc.kernels.form import LoopKernel, Reduction, Store
 from dfc.kernels.functions.interpret_function import run
+from dfc.kernels.orders.reduction import StageOrder, kernel_order
+from dfc.kernels.orders.scan import DISTANCES, SEGMENT, ScanOrder, scan_order
 from dfc.kernels.primitives import register_type
-from dfc.kernels.reduction_order import StageOrder, kernel_order
-from dfc.kernels.scan_order import DISTANCES, SEGMENT, ScanOrder, scan_order
 from dfc.lower.legalise.halves import HALVES, load_function, store_function
 from dfc.lower.legalise.meaning import meaning, search
 from dfc.lower.legalise.random import random_function

@@ -1,4 +1,4 @@
-"""Sums of products in the order of `dfc.kernels.product_order`, run by NumPy: independent of every target."""
+"""Sums of products in the order of `dfc.kernels.orders.product`, run by NumPy: independent of every target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dfc.ir.dims import dim
 from dfc.ir.dtypes import DType
 from dfc.kernels.functions.interpret_function import primitive
-from dfc.kernels.product_order import part_depth
+from dfc.kernels.orders.product import part_depth
 
 
 def product_in_order(a: NDArray[Any], b: NDArray[Any], dtype: DType, *, parts: int = 1, step: int = 1) -> NDArray[Any]:

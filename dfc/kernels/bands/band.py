@@ -8,7 +8,8 @@ left out.
 A block of rows computes the columns that its last row needs, and where a check fails, all of them. Nothing is known of
 ops, only what values are beyond a border (`beyond`): each comparison of a row's index with a column's is tried as one.
 
-Assumes a verified kernel. Guarantees the bits of the kernel without a band, but for what `product_order` says of zeros.
+Assumes a verified kernel. Guarantees the bits of the kernel without a band, but for what
+`orders.product` says of zeros.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dfc.kernels.body import Affine, Instruction
 from dfc.kernels.canonical import symbol_count
 from dfc.kernels.contractions import as_product
 from dfc.kernels.form import ContractKernel, LoopKernel, Operand, RowBlockKernel, RowStep
-from dfc.kernels.reduction_order import KernelOrder, kernel_order
+from dfc.kernels.orders.reduction import KernelOrder, kernel_order
 
 LEAST_COLUMNS = 64
 """Columns below which nothing is left out."""

@@ -5,7 +5,7 @@
     probability * anything                  0, where the probability is 0
 
 A value that is the same at all these columns of a row is an instruction of `row`, a body of the row; every other one is
-None. A product with 0 is 0: what infinities and NaN would do there is left out (`dfc.kernels.product_order`).
+None. A product with 0 is 0: what infinities and NaN would do there is left out (`dfc.kernels.orders.product`).
 
 Assumes `Comparison`s that do not wrap.
 """

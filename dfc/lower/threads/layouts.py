@@ -10,7 +10,7 @@ from typing import TypeAlias
 from dfc.kernels.contractions import as_loops
 from dfc.kernels.errors import CodeGenerationError
 from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel
-from dfc.kernels.scan_order import scan_order
+from dfc.kernels.orders.scan import scan_order
 from dfc.lower.threads.maps import MapLayout, TransposeLayout, is_map, map_layout
 from dfc.lower.threads.scans import ScanLayout
 from dfc.lower.threads.scatters import ScatterLayout, is_scatter

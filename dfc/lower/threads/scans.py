@@ -1,13 +1,13 @@
 """Layouts of prefix sums, products and extremes: a team for a row, or a thread for a column.
 
-Pure analysis. Guarantees a layout for the order of `dfc.kernels.scan_order`: a row whose elements are neighbours is
+Pure analysis. Guarantees a layout for the order of `dfc.kernels.orders.scan`: a row whose elements are neighbours is
 done by a team, a segment to each of its warps; otherwise a thread goes down a column.
 """
 
 from __future__ import annotations
 
 from dfc.ir.dims import ZERO, Dim, ceil_divide, dim, product
-from dfc.kernels.scan_order import SEGMENT, ScanOrder
+from dfc.kernels.orders.scan import SEGMENT, ScanOrder
 from dfc.lower.threads.schedule import Geometry, Schedule
 from dfc.lower.threads.teams import Team, power_of_two
 from dfc.lower.threads.wide import fastest_last

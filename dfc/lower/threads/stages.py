@@ -1,7 +1,7 @@
 """The layout of a kernel with stages: teams along rows or columns, groups of neighbours, rows kept in registers.
 
 Pure analysis. Guarantees that the layout is a function of the kernel and the schedule alone, and that it is one for the
-order of `dfc.kernels.reduction_order`.
+order of `dfc.kernels.orders.reduction`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, ZERO, Dim, ceil_divide, dim, is_multiple, minimum
 from dfc.kernels.access import Access, written_operands
 from dfc.kernels.form import LoopKernel
-from dfc.kernels.reduction_order import StageOrder, kernel_order
+from dfc.kernels.orders.reduction import StageOrder, kernel_order
 from dfc.lower.threads.schedule import ZEROED, Geometry, Schedule
 from dfc.lower.threads.teams import Team, column_team, power_of_two, row_team, split_team
 from dfc.lower.threads.wide import NARROW, Wide, fastest_last, find_wide

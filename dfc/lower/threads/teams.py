@@ -1,7 +1,7 @@
 """Which threads work on which outer points of a kernel.
 
 A team of `workers` times `lanes` threads works on one outer point; a block of threads has `points` teams. A worker
-takes one block of the order of `dfc.kernels.reduction_order` at a time; its lanes, which are neighbouring threads of a
+takes one block of the order of `dfc.kernels.orders.reduction` at a time; its lanes, which are neighbouring threads of a
 warp, have the accumulators of that order between them (`rows`: lanes read neighbours in memory), or it is one thread
 with one accumulator (`columns`: neighbouring threads have neighbouring outer points). With `splits` several blocks of
 threads share the parts of an outer point. None of it changes a bit: the order says what is combined with what.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ONE, Dim, ceil_divide, dim, floor_divide, maximum, minimum
-from dfc.kernels.reduction_order import StageOrder
+from dfc.kernels.orders.reduction import StageOrder
 from dfc.lower.threads.schedule import Schedule
 
 _ELEMENTS = 4

@@ -11,7 +11,7 @@ from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import BF16, F16, F32, F64, I64, DType
 from dfc.kernels.body import Apply, Reduced
 from dfc.kernels.form import LoopKernel, Reduction, Stage
-from dfc.kernels.reduction_order import kernel_order
+from dfc.kernels.orders.reduction import kernel_order
 from tests.support.kernel_arrays import run_loops
 from tests.support.programs import KernelMaker, Runner
 from tests.support.sweeping import few

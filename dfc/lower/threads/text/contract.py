@@ -4,14 +4,14 @@ A block of threads takes one tile of the result after the other. Two blocks of d
 is read from memory while the sums of this one are made. Where few tiles have long sums, several blocks of threads take
 parts of a tile's depth; the last of them adds the partial sums in the order of the parts.
 
-Assumes a contraction that `tiles.tiled` accepts. Guarantees the order of `dfc.kernels.product_order` (chains of small
+Assumes a contraction that `tiles.tiled` accepts. Guarantees the order of `dfc.kernels.orders.product` (chains of small
 matrices where tensor cores make them), whatever runs at the same time.
 """
 
 from __future__ import annotations
 
 from dfc.ir.dims import is_multiple
-from dfc.kernels.product_order import part_depth
+from dfc.kernels.orders.product import part_depth
 from dfc.lower.threads.schedule import ZEROED, Schedule
 from dfc.lower.threads.text.axes import split
 from dfc.lower.threads.text.body import BodyWriter

@@ -1,11 +1,11 @@
 """Prefix sums, products and extremes as kernel text: all prefixes of a row at once, or of many columns side by side.
 
-A row whose elements are neighbours is done by a team, a segment of the order of `dfc.kernels.scan_order` to each of its
-warps: lanes exchange their values by shuffles, warps theirs through shared memory, and what came before is carried in a
-register. Otherwise a thread goes down a column with the running value in a register, and neighbouring threads have
-neighbouring columns.
+A row whose elements are neighbours is done by a team, a segment of the order of `dfc.kernels.orders.scan` to each
+of its warps: lanes exchange their values by shuffles, warps theirs through shared memory, and what came before is
+carried in a register. Otherwise a thread goes down a column with the running value in a register, and neighbouring
+threads have neighbouring columns.
 
-Assumes warps of at most a segment. Guarantees the order of `dfc.kernels.scan_order`. Where the computation of an
+Assumes warps of at most a segment. Guarantees the order of `dfc.kernels.orders.scan`. Where the computation of an
 element fails, which is reported, the prefixes from there on mean nothing.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dfc.ir.dims import ONE
 from dfc.kernels.body import Number
-from dfc.kernels.scan_order import DISTANCES, SEGMENT
+from dfc.kernels.orders.scan import DISTANCES, SEGMENT
 from dfc.lower.threads.scans import ScanLayout
 from dfc.lower.threads.text.axes import split
 from dfc.lower.threads.text.body import BodyWriter

@@ -1,7 +1,7 @@
 """Stages of a kernel at one outer point: a team's loop over the inner axes, folds, stores.
 
 Assumes the layout of `dfc.lower.threads.stages`. Guarantees the order of stages, that values are combined in the order
-of `dfc.kernels.reduction_order`, and that a team sees what it stored itself in earlier stages.
+of `dfc.kernels.orders.reduction`, and that a team sees what it stored itself in earlier stages.
 """
 
 from __future__ import annotations

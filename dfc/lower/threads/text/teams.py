@@ -1,6 +1,6 @@
 """How the threads of a team find their part and bring their running values together, as kernel text.
 
-Assumes teams of `dfc.lower.threads.teams`. Guarantees the order of `dfc.kernels.reduction_order`.
+Assumes teams of `dfc.lower.threads.teams`. Guarantees the order of `dfc.kernels.orders.reduction`.
 """
 
 from __future__ import annotations

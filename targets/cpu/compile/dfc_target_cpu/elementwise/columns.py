@@ -5,7 +5,7 @@ processors do not see coming. Here running values of all columns of a piece lie 
 cache, and each stage takes a few rows, all vectors of them, then the next rows.
 
 Assumes a plan that `done_by_whole_rows` accepts: one outer axis, which fills the lanes, and sizes that are known while
-compiling. Guarantees the order of `dfc.kernels.reduction_order`: parts are combined one after the other, so 1 or many
+compiling. Guarantees the order of `dfc.kernels.orders.reduction`: parts are combined one after the other, so 1 or many
 threads give the same bits, which are those of the columns done by themselves.
 
 Scratch memory that all parts of the kernel share: results of reductions, then partial results of one stage, part by

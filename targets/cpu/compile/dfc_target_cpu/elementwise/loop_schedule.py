@@ -1,12 +1,12 @@
 """The schedule of a loop kernel: which axis fills the lanes, how many there are, how the work is cut.
 
-Pure analysis over the orders of `dfc.kernels.reduction_order` and `scan_order`, which say what is combined with what.
+Pure analysis over `dfc.kernels.orders`, which say what is combined with what.
 Assumes a well-formed kernel. Guarantees that the plan is a function of the kernel and the machine alone, never of the
 number of threads.
 
 - `lanes over an outer axis`: neighbouring outer points share a vector; inner axes run one after the other. Maps, column
   reductions and ordered kernels are done so (a map's axes are all outer).
-- `scans of rows`: each outer point by itself, a segment of `dfc.kernels.scan_order` to a vector.
+- `scans of rows`: each outer point by itself, a segment of `dfc.kernels.orders.scan` to a vector.
 - `rows`: each outer point by itself; every stage puts the lanes along the row of its order. The accumulators of that
   order are four vectors, of more than one register where registers are narrow. Where a row turns out to be one vector,
   the others hold neutral elements, which change no value: they are left out, and the bits are the same.
@@ -22,8 +22,8 @@ from dfc.kernels.axes import all_outer, misfits
 from dfc.kernels.body import Apply, Instruction, Number, Philox, Size
 from dfc.kernels.form import LoopKernel, Stage
 from dfc.kernels.levels import varying
-from dfc.kernels.reduction_order import ACCUMULATORS, KernelOrder, StageOrder, kernel_order
-from dfc.kernels.scan_order import SEGMENT, Scan, scan_order
+from dfc.kernels.orders.reduction import ACCUMULATORS, KernelOrder, StageOrder, kernel_order
+from dfc.kernels.orders.scan import SEGMENT, Scan, scan_order
 from dfc_target_cpu.elementwise.accesses import MOST_SHUFFLED
 from dfc_target_cpu.elementwise.types import register_bytes
 from dfc_target_cpu.machine import Machine

@@ -1,11 +1,11 @@
 """Scans of rows as vector code: all prefixes of a segment at once, a carry from each segment to the next.
 
 Assumes a stage whose vectors are segments along the scanned axis, or hold rows that are shorter. Guarantees the order
-of `dfc.kernels.scan_order`.
+of `dfc.kernels.orders.scan`.
 """
 
 from dfc.kernels.body import Number
-from dfc.kernels.scan_order import DISTANCES, Scan
+from dfc.kernels.orders.scan import DISTANCES, Scan
 from dfc_target_cpu.elementwise.accesses import EmissionSite, Point
 from dfc_target_cpu.elementwise.body import BodyCode
 from dfc_target_cpu.elementwise.loop_schedule import StagePlan

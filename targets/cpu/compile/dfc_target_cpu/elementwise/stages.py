@@ -1,7 +1,7 @@
 """Stages of a loop kernel as code: loops over the inner axes, folds, stores; and the loops around all stages.
 
 Assumes a plan of `loop_schedule` and a site with addresses and sizes. Guarantees the order of stages at each outer
-point, and within a stage the order of `dfc.kernels.reduction_order`.
+point, and within a stage the order of `dfc.kernels.orders.reduction`.
 """
 
 from dfc.deferred.dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Loop kernels without outer axes: each stage is cut into its parts, which threads share, with a join between stages.
 
-Assumes that no stage is ordered. Guarantees the order of `dfc.kernels.reduction_order`: parts are combined one after
+Assumes that no stage is ordered. Guarantees the order of `dfc.kernels.orders.reduction`: parts are combined one after
 the other, so 1 or many threads give the same bits.
 
 The record a part function gets holds 8-byte words: frame of the launch, address of the partial results, size of a part,
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from dfc.kernels.access import NONE
 from dfc.kernels.body import Reduced
-from dfc.kernels.reduction_order import MOST_PARTS
+from dfc.kernels.orders.reduction import MOST_PARTS
 from dfc_target_cpu.elementwise.kernels import PART_WORK
 from dfc_target_cpu.elementwise.loop_schedule import LoopPlan, StagePlan, point_cost
 from dfc_target_cpu.elementwise.stages import LoopCode, StageCode, typed_reductions

@@ -1,6 +1,6 @@
 """Scans: ordered kernels that store all prefixes of a fold along one axis, and in which order those combine values.
 
-Part of what a kernel means, on every machine, as `reduction_order` is for folds that keep their total alone.
+Part of what a kernel means, on every machine, as `reduction` is for folds that keep their total alone.
 
     prefix(j)  = carry of the segment of j, combined with what is inside of the segment up to j
     segment    = `SEGMENT` neighbours of a row. Inside of it, with distances 1, 2, 4, .. below `SEGMENT` in turn, each

@@ -22,7 +22,7 @@ alone, and each such departure is a function of the kernel and the target, never
 - Tensor cores and libraries of vendors add in an order that they do not state, and rounded as they do.
 
 Assumes nothing of the shape. A product of one row or column that is done as a loop kernel has the order of
-`reduction_order`.
+`reduction`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from dfc.ir.dims import dim
 from dfc.ir.dtypes import F32, I32
 from dfc.kernels.body import Affine, BodyBuilder, Computed, Instruction, Load, Mask, Number
 from dfc.kernels.form import Axis, LoopKernel, Operand, Stage, Store
-from dfc.kernels.scan_order import find_scan, scan_order
+from dfc.kernels.orders.scan import find_scan, scan_order
 
 ROWS, LENGTH = 5, 70
 
