@@ -31,6 +31,9 @@ _VERSION = re.compile(r"\bV(\d+\.\d+\.\d+)")
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _OPTIONS = ("-O3", "--fmad=false", "-v")
+_IN_THREADS = (13, "--split-compile=4")
+"""The first release of `ptxas` that surely has the option, by which it works on so many kernels at once. The number is
+fixed because code names it: equal code on machines of any number of cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def _kept(path: str, ptx: str, architecture: str) -> Assembled:
     cache, assembler = user_cache(), file_identity(path)
     if not cache.is_on or not assembler:
         return _assembled(path, ptx, architecture)
-    name = digest("cubin", assembler, architecture, *_OPTIONS, Path(__file__).read_bytes(), ptx)
+    name = digest("cubin", assembler, architecture, *_options(), Path(__file__).read_bytes(), ptx)
     known = _read(cache, name)
     if known is None:
         known = _assembled(path, ptx, architecture)
@@ -131,11 +134,16 @@ def _with_registers(ptx: str, kernels: Sequence[str]) -> str:
     return ptx
 
 
+def _options() -> tuple[str, ...]:
+    release, in_threads = _IN_THREADS
+    return (*_OPTIONS, in_threads) if assembler_release() >= release else _OPTIONS
+
+
 def _run(path: str, ptx: str, architecture: str) -> Assembled:
     with tempfile.TemporaryDirectory(prefix="dfc-") as folder:
         source, target = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
         source.write_text(ptx)
-        command = [path, f"-arch={architecture}", *_OPTIONS, str(source), "-o", str(target)]
+        command = [path, f"-arch={architecture}", *_options(), str(source), "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CodeGenerationError(f"ptxas refuses the code for {architecture}: {done.stderr.strip()}")

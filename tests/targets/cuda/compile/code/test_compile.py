@@ -16,6 +16,7 @@ from dfc.kernels.errors import CodeGenerationError
 from dfc.lower.legalise.library import library
 from dfc.lower.threads.schedule import Geometry
 from dfc.lower.threads.text.kernel_text import KernelText
+from dfc_target_cuda.code import assemble as assembling
 from dfc_target_cuda.code import compile as compiling
 from dfc_target_cuda.code.assemble import assemble, find_ptxas
 from dfc_target_cuda.code.compile import key_of, prepared, ptx_module
@@ -103,6 +104,15 @@ def test_reports_say_registers_spills_and_shared_memory() -> None:
     assert list(reports) == ["k3", "k7"]
     assert reports["k7"].shared_bytes >= 4096 and reports["k3"].shared_bytes == 0
     assert all(0 < r.registers <= 32 and r.spill_bytes == 0 and r.stack_bytes == 0 for r in reports.values())
+
+
+@pytest.mark.parametrize(("version", "known"), [("13.0.88", True), ("12.0.140", False), ("", False)])
+def test_only_an_assembler_that_can_is_asked_to_work_in_threads(
+    monkeypatch: pytest.MonkeyPatch, version: str, known: bool
+) -> None:
+    """Of a fixed number, which code names: equal bytes on machines of any number of cores."""
+    monkeypatch.setattr(assembling, "assembler_version", lambda: version)
+    assert ("--split-compile=4" in assembling._options()) == known
 
 
 @needs_ptxas
