@@ -151,8 +151,7 @@ class Client:
             work()
         except BaseException as problem:
             self._note(problem)
-            if isinstance(problem, (DfcError, MemoryError)):
-                self._send_failure(range(1, self._comm.size), problem)
+            self._send_failure(range(1, self._comm.size), problem)
             raise
 
     def results_together(self, label: str, work: Callable[[], tuple[EntryPlan, list[object]]]) -> list[object]:
@@ -181,8 +180,7 @@ class Client:
             result = work()
         except BaseException as problem:
             self._note(problem)
-            if isinstance(problem, (DfcError, MemoryError)):
-                self._send_failure(joined, problem)
+            self._send_failure(joined, problem)
             raise
         if joined:
             message, arrays = encode(result)
@@ -232,7 +230,8 @@ class Client:
         return joined
 
     def _send_failure(self, joined: Sequence[int], problem: BaseException) -> None:
-        failure = failure_of(problem, "")
+        reason = problem if isinstance(problem, Exception) else RankError("rank 0 was interrupted", code="E0911")
+        failure = failure_of(reason, "")
         for rank in joined:
             self._post(rank, Head(FAILED), failure.to_json())
 
