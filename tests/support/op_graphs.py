@@ -14,7 +14,7 @@ from tests.support.ops import Scratch
 from tests.support.sweeping import WHOLE
 
 LIMIT = 8  # samples of each record in one program
-SOME = LIMIT if WHOLE else 3  # where other tests look at the others
+SOME = LIMIT if WHOLE else 2  # where other tests look at the others
 RECORDS = [
     pytest.param(record, id=record.name)
     for record in registry.all_records()

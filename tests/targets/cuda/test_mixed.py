@@ -25,6 +25,7 @@ from tests.support.cuda_simulator import simulation
 from tests.support.documents import code_blocks
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_runtime import simulated_devices
+from tests.support.sweeping import few
 
 PROGRAM = """
 param w: f32[4, 5] = uniform(-1.0, 1.0)
@@ -94,7 +95,7 @@ def same(found: tuple[np.ndarray, ...], expected: tuple[np.ndarray, ...]) -> Non
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)  # sums are in another order
 
 
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where", few(PLACES, 2))
 def test_training_is_that_of_the_processor_wherever_state_and_values_are(where: str) -> None:
     same(run(JOB + PLACES[where], trained), trained(alone()))
 

@@ -26,7 +26,7 @@ from tests.support.cuda_simulator import simulation
 from tests.support.lowered_cases import LoweredCase, expanded_programs, optimised_graphs
 from tests.support.lowering import close
 from tests.support.simulated_runtime import simulated_devices
-from tests.support.sweeping import few
+from tests.support.sweeping import WHOLE, few
 
 DEVICES = (Device("gpu", 0), Device("gpu", 1), ON_CPU)
 OPTIONS = CompileOptions(target_options=TargetOptions((SIMULATOR,)))
@@ -73,11 +73,11 @@ def agree(case: LoweredCase, random: Random) -> None:
 
 @pytest.mark.parametrize("block", few(range(8), 2))
 def test_programs_with_state_and_loops(block: int) -> None:
-    for number, case in enumerate(expanded_programs(block, 4)):
+    for number, case in enumerate(expanded_programs(block, 4 if WHOLE else 2)):
         agree(case, Random(100 * block + number))
 
 
 @pytest.mark.parametrize("block", few(range(8), 2))
 def test_graphs_of_all_ops_after_all_passes(block: int) -> None:
-    for number, case in enumerate(optimised_graphs(block, 4)):
+    for number, case in enumerate(optimised_graphs(block, 4 if WHOLE else 2)):
         agree(case, Random(100 * block + number))

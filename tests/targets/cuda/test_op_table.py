@@ -11,12 +11,13 @@ from dfc.ops.record import OpRecord
 from dfc.transforms.expand import expand
 from dfc_runtime.errors import DfcError
 from dfc_target_cuda.target import SIMULATOR, CudaTarget
-from tests.support.op_graphs import RECORDS, SOME, graph_of_samples
+from tests.support.op_graphs import LIMIT, RECORDS, graph_of_samples
+from tests.support.sweeping import WHOLE
 
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_an_op_has_a_kernel_unless_the_table_says_otherwise(record: OpRecord) -> None:
-    graph, _ = graph_of_samples(record, limit=SOME)
+    graph, _ = graph_of_samples(record, limit=LIMIT if WHOLE else 1)
     try:
         CudaTarget().lower(lower_graph(expand(graph)), TargetOptions((SIMULATOR,)))
         has_kernel = True

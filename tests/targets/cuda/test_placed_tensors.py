@@ -17,6 +17,7 @@ from tests.support.lowering import close
 from tests.support.random_programs import Generator
 from tests.support.simulated_device import SimulatedDevice
 from tests.support.simulated_programs import SimulatedRun
+from tests.support.sweeping import few
 
 
 class Placed:
@@ -75,11 +76,11 @@ def check(seed: int, *, conditional_nodes: bool) -> None:
         close([run.state[key]], [value])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 10))
 def test_tensors_anywhere_mean_the_same(seed: int) -> None:
     check(seed, conditional_nodes=True)
 
 
-@pytest.mark.parametrize("seed", range(20, 30))
+@pytest.mark.parametrize("seed", few(range(20, 30), 5))
 def test_tensors_anywhere_mean_the_same_where_the_host_runs_loops(seed: int) -> None:
     check(seed, conditional_nodes=False)

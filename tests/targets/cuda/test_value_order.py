@@ -4,6 +4,7 @@ the bits of one order, written down here once more in NumPy."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dfc_target_cuda.kernels.write_kernel import write_kernel
 from tests.support.kernel_texts import run_text
 from tests.support.programs import Runner
 from tests.support.simulated_runtime import native, simulated, simulated_devices
+from tests.support.sweeping import few
 from tests.targets.cpu.test_lower_ordered import scatter
 
 Floats = NDArray[np.floating]
@@ -92,8 +94,7 @@ def test_equal_values_keep_their_order_when_sorted(kind: str) -> None:
         same(results, expected)
 
 
-@pytest.mark.parametrize("count", [3, 20])
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(("kind", "count"), few([*product(TYPES, (3, 20))], 3))
 def test_of_equal_values_the_first_are_at_the_top(kind: str, count: int) -> None:
     """Their places, that is; of zeros the value may be the one of another sign, the same one on both."""
     x = awkward(TYPES[kind], (ROWS, LENGTH))

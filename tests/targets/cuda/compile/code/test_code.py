@@ -29,7 +29,7 @@ def run(graph: Any, name: str, feeds: list[Any], state: dict[str, Any], sizes: d
     machine.run(entry.steps)
 
 
-@pytest.mark.parametrize("record", few(RECORDS, 12))
+@pytest.mark.parametrize("record", few(RECORDS, 8))
 def test_every_op_has_the_bits_of_its_text(record: OpRecord) -> None:
     graph, feeds = graph_of_samples(record, LARGEST)
     with np.errstate(all="ignore"):

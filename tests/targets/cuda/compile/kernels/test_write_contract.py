@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from tests.targets.cpu.compile.product.test_panels import FORMS, convolving
 VECTORS = Schedule(threads=4, warp=4, blocks=4, tile_m=8, tile_n=8, tile_k=4, thread_m=4, thread_n=4)
 """Small tiles with accesses as wide as on a device."""
 LAYOUTS = [(a, b, c) for a in (False, True) for b in (False, True) for c in (False, True)]
-SIZES = [(5, 7, 3), (8, 8, 8), (16, 12, 9), (3, 17, 20), (1, 9, 6), (5, 7, 0), (0, 3, 4)]
+SIZES = [(5, 7, 3), (8, 8, 8), (3, 17, 20), (1, 9, 6), (5, 7, 0), (0, 3, 4)]
 
 
 def check(kernel: ContractKernel, arrays: list[np.ndarray], sizes: tuple[int, ...], schedule: Schedule) -> None:
@@ -77,10 +78,10 @@ def test_every_layout_and_size(layout: tuple[bool, bool, bool], schedule: Schedu
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_known_sizes_take_wide_accesses(layout: tuple[bool, bool, bool]) -> None:
-    for sizes in ((16, 8, 8), (20, 12, 16), (12, 4, 10)):
-        for dtype, accumulator in ((F32, F32), (BF16, F32), (F64, F64)):
-            kernel = fixed(sizes, dtype, accumulator, *layout)
-            check(kernel, operands(kernel, ()), (), VECTORS)
+    types = ((F32, F32), (BF16, F32), (F64, F64))
+    for sizes, (dtype, accumulator) in few(product(((16, 8, 8), (20, 12, 16), (12, 4, 10)), types), 3):
+        kernel = fixed(sizes, dtype, accumulator, *layout)
+        check(kernel, operands(kernel, ()), (), VECTORS)
     source = write_kernel(fixed((16, 8, 8), F32, F32, *layout), "k0", VECTORS, guarded=False).source
     assert source.count("load4_f32(a,") >= 1 and source.count("load4_f32(b,") >= 1
 
@@ -211,7 +212,7 @@ CONVOLUTIONS = ("zeros around", "steps and dilation", "groups, steps and dilatio
 
 
 @pytest.mark.parametrize("schedule", [SIMULATED, VECTORS], ids=["one by one", "vectors"])
-@pytest.mark.parametrize("name", few(CONVOLUTIONS, 3))
+@pytest.mark.parametrize("name", few(CONVOLUTIONS, 2))
 def test_factors_are_read_through_index_maps(name: str, schedule: Schedule) -> None:
     x_shape, w_shape, form = FORMS[name]
     program = convolving(x_shape, w_shape, form, "f32", symbolic=False)
