@@ -5,6 +5,8 @@ Guarantees equal bytes for equal programs and options; every image imports nothi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dfc.bundle.constants import lay_out_constants
 from dfc.bundle.target import CodeImage, Lowered
 from dfc.deferred.dataclasses import dataclass
@@ -18,6 +20,7 @@ from dfc_target_cpu.limits import Limits
 from dfc_target_cpu.link.build import compile_objects, link_objects
 from dfc_target_cpu.link.compile import compilers
 from dfc_target_cpu.link.image import NO_NAMES
+from dfc_target_cpu.link.numbers import share_texts
 from dfc_target_cpu.machine import MACHINES, WITHOUT_WINOGRAD, Machine, detect_host, machine_named
 from dfc_target_cpu.windows.plans import count_winograd, schedule_in_words
 
@@ -37,13 +40,7 @@ class CpuTarget:
         constants, offsets = lay_out_constants(program.constants)
         lowered = [(machine, lower_program(program, machine, offsets)) for machine in machines(options)]
         variants = tuple(
-            Variant(
-                machine,
-                text,
-                tuple(compile_objects(text.texts, machine, libraries=text.libraries, written_out=text.written_out)),
-                count_winograd(program.kernels, machine),
-            )
-            for machine, text in lowered
+            _compiled(text, machine, count_winograd(program.kernels, machine)) for machine, text in lowered
         )
         return CpuCode(variants, constants, offsets, containers_of(program), options.listing == "llvm")
 
@@ -58,12 +55,13 @@ class CpuTarget:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The code for one machine: as text, and as objects. `winograd`: how many kernels are convolutions by Winograd's
-    algorithm."""
+    """The code for one machine: as text, and as objects. `tables`: the data that each of the first objects has for
+    itself. `winograd`: how many kernels are convolutions by Winograd's algorithm."""
 
     machine: Machine
     text: LoweredText
     objects: tuple[bytes, ...]
+    tables: tuple[Mapping[str, bytes], ...]
     winograd: int
 
 
@@ -126,7 +124,14 @@ def machines(options: TargetOptions) -> list[Machine]:
     return [host]
 
 
+def _compiled(text: LoweredText, machine: Machine, winograd: int) -> Variant:
+    linked = share_texts(text.texts)
+    texts, tables = [one.text for one in linked], tuple(one.tables for one in linked)
+    objects = compile_objects(texts, machine, libraries=text.libraries, written_out=text.written_out)
+    return Variant(machine, text, tuple(objects), tables, winograd)
+
+
 def _image(variant: Variant) -> CodeImage:
     renamed = [NO_NAMES, *({LAUNCH: name} for name in variant.text.launches)]
-    built = link_objects(variant.objects, variant.machine, variant.text.symbols, renamed)
+    built = link_objects(variant.objects, variant.machine, variant.text.symbols, renamed, variant.tables)
     return CodeImage(variant.machine.name, built.code, dict(built.symbols), variant.machine.required_bits)

@@ -39,11 +39,12 @@ def link_objects(
     machine: Machine,
     exports: Sequence[str] | None = None,
     renamed: Sequence[Mapping[str, str]] = (),
+    tables: Sequence[Mapping[str, bytes]] = (),
 ) -> CodeImage:
-    """One image of objects, with the memory functions that they ask for. `renamed` as `link_image` has it."""
+    """One image of objects, with the memory functions they ask for. `renamed` and `tables` as `link_image` has them."""
 
     def supply(names: Sequence[str]) -> bytes | None:
         supplied = MEMORY_FUNCTIONS.intersection(names)
         return objects_of([(memory_functions_text(machine), PLAIN)], machine)[0] if supplied else None
 
-    return link_image(objects, exports, supply, renamed)
+    return link_image(objects, exports, supply, renamed, tables)

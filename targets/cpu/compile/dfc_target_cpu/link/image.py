@@ -5,6 +5,7 @@ every reference is resolved inside it, without writable sections, valid at any p
 equal objects. What cannot be so is a `CodeGenerationError` that names the symbol, section or relocation.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -24,6 +25,7 @@ from dfc_target_cpu.link.elf import (
     Section,
     Symbol,
 )
+from dfc_target_cpu.link.numbers import ALIGNMENT, NO_TABLES
 from dfc_target_cpu.link.relocations import AARCH64, X86_64
 
 PAGE = 4096
@@ -50,12 +52,13 @@ class _Linker:
 
     def __init__(self) -> None:
         self.files: list[ElfObject] = []
+        self.tables: list[dict[str, int]] = []
         self.image = bytearray()
         self.addresses: dict[tuple[int, int], int] = {}
         self.globals: dict[str, int] = {}
         self.exported: dict[str, int] = {}
 
-    def add(self, data: bytes, renamed: Mapping[str, str] = NO_NAMES) -> None:
+    def add(self, data: bytes, renamed: Mapping[str, str] = NO_NAMES, tables: Mapping[str, bytes] = NO_TABLES) -> None:
         file = ElfObject(data)
         known = self.files[0].machine if self.files else file.machine
         if file.machine not in _PATCHES or file.machine != known:
@@ -67,6 +70,11 @@ class _Linker:
                 self.image += bytes(-len(self.image) % max(section.alignment, 1))
                 self.addresses[number, index] = len(self.image)
                 self.image += section.data
+        self.tables.append({})
+        for name, table in tables.items():
+            self.image += bytes(-len(self.image) % ALIGNMENT)
+            self.tables[number][name] = len(self.image)
+            self.image += table
         for symbol in file.symbols:
             self._take(number, symbol, renamed)
 
@@ -87,8 +95,10 @@ class _Linker:
 
     def undefined(self) -> list[str]:
         """Names that some object needs and none defines."""
-        symbols = (symbol for file in self.files for symbol in file.symbols)
-        return sorted({s.name for s in symbols if s.section == SHN_UNDEF and s.name} - set(self.globals))
+        needed: set[str] = set()
+        for file, tables in zip(self.files, self.tables, strict=True):
+            needed.update(s.name for s in file.symbols if s.section == SHN_UNDEF and s.name and s.name not in tables)
+        return sorted(needed - set(self.globals))
 
     def relocate(self) -> None:
         for number, file in enumerate(self.files):
@@ -102,7 +112,7 @@ class _Linker:
         symbol = file.symbols[relocation.symbol]
         target = self._defined_at(number, symbol)
         if target is None:
-            target = self.globals.get(symbol.name)
+            target = self.tables[number].get(symbol.name, self.globals.get(symbol.name))
         if target is None:
             raise CodeGenerationError(f"the code refers to {symbol.name or 'a dropped section'}")
         patch = _PATCHES[file.machine].get(relocation.type)
@@ -116,15 +126,17 @@ def link_image(
     exports: Sequence[str] | None = None,
     supplier: Supplier | None = None,
     renamed: Sequence[Mapping[str, str]] = (),
+    tables: Sequence[Mapping[str, bytes]] = (),
 ) -> CodeImage:
     """One image of all objects, and of what `supplier` adds for names they lack.
 
     `exports` selects and checks the symbols to publish; None publishes all visible ones. `renamed` are, of the first
-    objects, the names that symbols have in the image where these are not their own.
+    objects, the names that symbols have in the image where these are not their own; `tables`, too of the first
+    objects, the data behind names that each of them has for itself.
     """
     linker = _Linker()
-    for number, data in enumerate(objects):
-        linker.add(data, renamed[number] if number < len(renamed) else NO_NAMES)
+    for data, names, own in itertools.zip_longest(objects, renamed, tables):
+        linker.add(data, names or NO_NAMES, own or NO_TABLES)
     missing = linker.undefined()
     extra = supplier(missing) if supplier is not None and missing else None
     if extra is not None:

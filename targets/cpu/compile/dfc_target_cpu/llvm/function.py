@@ -96,8 +96,13 @@ class FunctionText(MemoryInstructions):
         number = {"add": left + right, "sub": left - right, "mul": left * right}[opcode]
         return Value("i64", str(number))
 
+    def udiv(self, a: Value, b: Value) -> Value:
+        left, right = literal_int(a), literal_int(b)
+        if left is None or not right or a.type != "i64":
+            return self.binary("udiv", a, b)
+        return Value("i64", str(left // right))
+
     sdiv: ClassVar[_Method] = _binary("sdiv")
-    udiv: ClassVar[_Method] = _binary("udiv")
     srem: ClassVar[_Method] = _binary("srem")
     urem: ClassVar[_Method] = _binary("urem")
     bit_and: ClassVar[_Method] = _binary("and")
