@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dfc.ir.attributes import NoAttributes
 from dfc.ir.graph import Graph, Node
 from dfc.ir.names import KEYWORDS
-from dfc.ir.printer import Notes, print_graph
+from dfc.ir.text.printer import Notes, print_graph
 from dfc.ops import registry
 from dfc.ops.attributes import CastAttributes
 from dfc.ops.record import Effect, Parameter

@@ -14,7 +14,6 @@ MOST = 20
 LARGER = {
     "dfc/cli": 23,
     "dfc/distribute/deployment": 24,
-    "dfc/ir": 22,
 }
 
 

@@ -7,8 +7,8 @@ import pytest
 from dfc.ir import walk
 from dfc.ir.dtypes import F32, I32, I64
 from dfc.ir.graph import Graph
-from dfc.ir.printer import print_graph
 from dfc.ir.queues import QueueForm
+from dfc.ir.text.printer import print_graph
 from dfc.ir.types import TensorType, tensor
 from tests.support.building import codes, graph_of, messages
 

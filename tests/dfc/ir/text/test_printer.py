@@ -9,7 +9,7 @@ from dfc.ir.attributes import Literal
 from dfc.ir.dims import Symbol, dim
 from dfc.ir.dtypes import BOOL, F32, I32, I64, U64
 from dfc.ir.graph import Block, DimCheck, Entry, Graph, Node, Resource, ResourceKind, Value
-from dfc.ir.printer import print_graph
+from dfc.ir.text.printer import print_graph
 from dfc.ir.types import TextType, tensor
 from dfc.ops import attributes as a
 from tests.support.graphs import assign, constant, entry, graph, read, token, variable

@@ -35,15 +35,15 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir import walk
 from dfc.ir.dims import Symbol
 from dfc.ir.dtypes import ALL
-from dfc.ir.expressions import expression
 from dfc.ir.fields import encode
 from dfc.ir.graph import Block, Entry, Graph, Node, Resource, ResourceKind, Value
 from dfc.ir.measured import measured, measured_in
 from dfc.ir.names import NameSet, escape, identifier
-from dfc.ir.notation import check_text, listed, plain_text, queue_field, quoted, type_text, typed
 from dfc.ir.queues import QueueForm
 from dfc.ir.regions import ForView, WhileView, for_view, if_view, while_view
 from dfc.ir.symbols import symbols_of
+from dfc.ir.text.expressions import expression
+from dfc.ir.text.notation import check_text, listed, plain_text, queue_field, quoted, type_text, typed
 from dfc.ir.types import TensorType, Type
 
 Spell = Callable[[Node, Sequence[str]], "str | None"]
