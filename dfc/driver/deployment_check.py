@@ -12,8 +12,8 @@ from pathlib import Path
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.model import Deployment
-from dfc.distribute.deployment.parse import parse_partly
 from dfc.distribute.deployment.resolve import resolve, wrong_names
+from dfc.distribute.deployment.syntax.parse import parse_partly
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from dfc.syntax.reader.reading import read_source

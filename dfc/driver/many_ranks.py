@@ -19,9 +19,9 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError, Diagnostic, error
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.model import APART, IN_STEP, Deployment, TaskSite
-from dfc.distribute.deployment.parse import parse_partly
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.resolve import resolve, wrong_names
+from dfc.distribute.deployment.syntax.parse import parse_partly
 from dfc.distribute.partition import RankGraphs, partition
 from dfc.distribute.partition.check_parts import check_parts
 from dfc.distribute.partition.checkpoints import Steps, set_apart

@@ -16,8 +16,8 @@ import pytest
 
 from dfc.diagnostics.diagnostic import render
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.formatter import format_deployment
-from dfc.distribute.deployment.statements import STATEMENTS
+from dfc.distribute.deployment.syntax.formatter import format_deployment
+from dfc.distribute.deployment.syntax.statements import STATEMENTS
 from dfc.driver import api
 from dfc.ops import registry
 from tests.support.command_line import Command, Outcome, command, environment

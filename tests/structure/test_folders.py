@@ -13,7 +13,6 @@ from tests.support.source_code import python_files
 MOST = 20
 LARGER = {
     "dfc/cli": 23,
-    "dfc/distribute/deployment": 24,
 }
 
 

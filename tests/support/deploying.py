@@ -7,9 +7,9 @@ from functools import cache
 from dfc.diagnostics.diagnostic import Diagnostic, render
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.model import Deployment
-from dfc.distribute.deployment.parse import parse
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.deployment.resolve import resolve
+from dfc.distribute.deployment.syntax.parse import parse
 from dfc.elaborate import build
 from dfc.ir.graph import Graph
 from tests.support.corpus import ROOT

@@ -8,7 +8,7 @@ import click
 
 from dfc.cli.output import echo_program
 from dfc.cli.programs import count, source_of
-from dfc.distribute.deployment.formatter import format_deployment
+from dfc.distribute.deployment.syntax.formatter import format_deployment
 from dfc.syntax.printer.formatter import format_source
 from dfc.syntax.reader.reading import is_deployment
 from dfc_runtime.checkpoints.files import replace_file

@@ -17,7 +17,7 @@ from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.distribute.deployment.model import Constraint, Job
-from dfc.distribute.deployment.statements import DeviceWords, WhereWords, Word
+from dfc.distribute.deployment.syntax.statements import DeviceWords, WhereWords, Word
 from dfc.syntax.reader.literals import DIGIT_LIMIT
 
 KINDS = ("cpu", "gpu")

@@ -8,7 +8,7 @@ from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic, error
 from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.distribute.deployment.model import IN_STEP, Deployment, Replicate
-from dfc.distribute.deployment.settings import setting_alone
+from dfc.distribute.deployment.syntax.settings import setting_alone
 from dfc.distribute.pipelines.connected import queue_names, queues_of
 from dfc.ir.graph import Entry, Graph
 from dfc.ops.effects.effects import block_effects

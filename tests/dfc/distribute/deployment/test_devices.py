@@ -6,7 +6,7 @@ import pytest
 
 from dfc.diagnostics.diagnostic import render
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.parse import parse
+from dfc.distribute.deployment.syntax.parse import parse
 from tests.support.deploying import HEAD, deployed
 
 JOBS = HEAD + "job ps tasks 4 with cpu = 8\njob worker tasks 20 with gpu = 4\n"

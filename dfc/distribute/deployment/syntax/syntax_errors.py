@@ -9,7 +9,7 @@ from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import Edit, Help, alone, editing, replacing
 from dfc.diagnostics.source import SourceFile, Span
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
-from dfc.distribute.deployment.statements import STATEMENTS
+from dfc.distribute.deployment.syntax.statements import STATEMENTS
 from dfc.syntax.reader.language import Language
 from dfc.syntax.reader.tokens import END, Token
 

@@ -27,8 +27,8 @@ from dfc.distribute.deployment.model import (
     Shard,
     Step,
 )
-from dfc.distribute.deployment.settings import Settings, apart_mistakes, duration
-from dfc.distribute.deployment.statements import Edition, Statement, Word
+from dfc.distribute.deployment.syntax.settings import Settings, apart_mistakes, duration
+from dfc.distribute.deployment.syntax.statements import Edition, Statement, Word
 from dfc_runtime.errors import counted
 
 MOST_TASKS = 1 << 20

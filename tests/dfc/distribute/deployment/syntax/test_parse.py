@@ -9,8 +9,8 @@ from lark import Lark, UnexpectedInput
 
 from dfc.diagnostics.diagnostic import render
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.parse import parse, read_statements
-from dfc.distribute.deployment.statements import STATEMENTS, StatementBuilder
+from dfc.distribute.deployment.syntax.parse import parse, read_statements
+from dfc.distribute.deployment.syntax.statements import STATEMENTS, StatementBuilder
 from dfc.syntax.reader.language import load_language
 from dfc.syntax.reader.tables import grammar_path
 from tests.support.corpus import DEPLOYMENTS

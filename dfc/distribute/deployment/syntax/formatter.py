@@ -18,7 +18,7 @@ from itertools import groupby
 from dfc.deferred.dataclasses import dataclass
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.parse import KEYWORDS, read_statements
+from dfc.distribute.deployment.syntax.parse import KEYWORDS, read_statements
 from dfc.syntax.reader.language import load_language
 from dfc.syntax.reader.tokens import COMMENT, Token
 

@@ -8,7 +8,7 @@ import pytest
 
 from dfc.diagnostics.diagnostic import CompileError
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.formatter import format_deployment
+from dfc.distribute.deployment.syntax.formatter import format_deployment
 from dfc.syntax.reader.language import load_language
 from tests.support.corpus import DEPLOYMENTS
 from tests.support.deploying import HEAD

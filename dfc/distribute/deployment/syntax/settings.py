@@ -18,7 +18,7 @@ from dfc.diagnostics.fixes import Edit, Help, editing, replacing
 from dfc.diagnostics.source import Span
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
 from dfc.distribute.deployment.model import Option, Replicate, Setting
-from dfc.distribute.deployment.statements import Statement, Word
+from dfc.distribute.deployment.syntax.statements import Statement, Word
 from dfc.syntax.reader.literals import DIGIT_LIMIT
 from dfc_runtime.errors import counted
 

@@ -18,10 +18,10 @@ from lark import UnexpectedToken
 from dfc.diagnostics.diagnostic import Diagnostic, error
 from dfc.diagnostics.fixes import replacing
 from dfc.diagnostics.source import SourceFile
-from dfc.distribute.deployment.assemble import assemble
 from dfc.distribute.deployment.model import Deployment
-from dfc.distribute.deployment.statements import STATEMENTS, Edition, Statement, StatementBuilder, Written
-from dfc.distribute.deployment.syntax_errors import edition_missing, explain, explain_character
+from dfc.distribute.deployment.syntax.assemble import assemble
+from dfc.distribute.deployment.syntax.statements import STATEMENTS, Edition, Statement, StatementBuilder, Written
+from dfc.distribute.deployment.syntax.syntax_errors import edition_missing, explain, explain_character
 from dfc.syntax.reader.language import Language, load_language, new_token
 from dfc.syntax.reader.limits import check_text
 from dfc.syntax.reader.tokens import Lexed, Token
