@@ -151,9 +151,10 @@ def run(block: CodeBlock, folder: Path, dfc: Command) -> str:
 LONG = {
     *("cifar.dfg", "convnet.dfg", "lstm.dfg", "seq2seq.dfg", "transformer.dfg", "word_vectors.dfg"),
     *("language/02_convnet_batchnorm.dfg", "zoo", "skipgram.dfg", "digits_server.deploy"),
+    *("linear_regression.dfg", "language/04_transformer_encoder.dfg"),
 }
-"""Samples whose commands compile and train for long, or do on ranks what those of other samples do: they run as they
-are written in `make gate`. What they compute is tested in `tests/samples`."""
+"""Samples whose commands compile and train for long, run the tests that `tests/samples` runs, or do on ranks what those
+of other samples do: they run as they are written in `make gate`. What they compute is tested in `tests/samples`."""
 
 
 def shorter(block: CodeBlock) -> CodeBlock:

@@ -16,7 +16,6 @@ from dfc_runtime.observe.summaries import Histogram
 from tests.support.convnet import PARAMETERS, STATISTICS, ConvNet
 from tests.support.corpus import ROOT
 from tests.support.perceptron import assert_within_rounding
-from tests.support.quick_code import quick_code
 
 PROGRAM = ROOT / "samples" / "language" / "02_convnet_batchnorm.dfg"
 
@@ -41,8 +40,7 @@ def doubled() -> bytes:
     layers = (ROOT / "dfc" / "std" / "nn.dfg").read_text().removeprefix("dfg 1")
     text = PROGRAM.read_text().replace("from std.nn import BatchNorm, Conv2d, Dense\n", "")
     assert "std.nn" not in text
-    with quick_code():
-        return api.compile(text=(text + layers).replace("f32", "f64")).to_bytes()
+    return api.compile(text=(text + layers).replace("f32", "f64")).to_bytes()
 
 
 def test_training_in_double_precision_equals_numpy() -> None:

@@ -11,6 +11,7 @@ import dfc
 import dfc_runtime
 from dfc_runtime import FeedError, Module
 from tests.support.sample_tests import SAMPLES, passing_bundle
+from tests.support.sweeping import WHOLE
 
 
 @cache
@@ -42,11 +43,12 @@ def held_out(model: Module) -> float:
     return model.evaluate(images=digits()["test_images"], labels=digits()["test_labels"]).accuracy
 
 
-def test_the_convnet_reads_97_percent_of_the_digits() -> None:
+def test_the_convnet_reads_the_digits() -> None:
     model = loaded("convnet.dfg")
-    epochs(model, 8, steps=8 * 44)
-    assert held_out(model) >= 0.97
-    assert model.state["adam.count"] == 8 * 44
+    count, share = (8, 0.97) if WHOLE else (3, 0.95)
+    epochs(model, count, steps=count * 44)
+    assert held_out(model) >= share
+    assert model.state["adam.count"] == count * 44
     before = {name: value.copy() for name, value in model.state.items()}
     held_out(model)
     for name, value in before.items():

@@ -14,7 +14,6 @@ from dfc.driver import api
 from dfc.syntax.reader.reading import read_source
 from tests.support.command_line import Command, command
 from tests.support.corpus import ROOT
-from tests.support.quick_code import quick_code
 from tests.support.sweeping import few
 
 ZOO = ROOT / "samples" / "zoo"
@@ -70,8 +69,7 @@ def test_a_narrow_network_learns_a_batch_by_heart(name: str) -> None:
     network, rng = NETWORKS[name], np.random.default_rng(0)
     side = network.image
     settings = {"IMAGE": side, "NARROW": network.narrow, "CLASSES": CLASSES, "RATE": 0.02}
-    with quick_code():
-        model = dfc_runtime.loads(compiler.compile(ZOO / f"{name}.dfg", settings=settings).to_bytes(), threads=1)
+    model = dfc_runtime.loads(compiler.compile(ZOO / f"{name}.dfg", settings=settings).to_bytes(), threads=1)
     x = rng.standard_normal((8, side, side, 3), dtype=np.float32)
     labels = np.arange(8, dtype=np.int32) % CLASSES
     losses = [model.train(x=x, labels=labels).loss for _ in range(network.steps)]

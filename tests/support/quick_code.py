@@ -3,8 +3,8 @@
 LLVM takes a third of the whole suite's time, most of it to choose instructions and registers. Here it does so at its
 lowest level, and as a rule without the passes before it, which would take as long. The text that it gets is the same,
 and no level may change a bit of what floating-point instructions compute; code is larger and slower. Tests of the
-machine code itself, of products and windows without another reference, of `bench`, of samples that learn, and all
-processes that tests start have that of the product; the gate runs the rest with it too (`tests.gate.sweeps`).
+machine code itself, of products and windows without another reference, of what `bench` prints, and all processes that
+tests start have that of the product; the gate runs the rest with it too (`tests.gate.sweeps`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,8 @@ from dfc_target_cpu.link import objects
 from dfc_target_cpu.machine import Machine
 
 _MEANS = (
-    *("dfc/", "mpi/", "runtime/", "simulated/", "targets/cuda/"),
-    *(
-        "docs/test_documents.py",
-        "samples/test_on_many_ranks.py",
-        "samples/test_cifar.py",
-        "samples/test_input_pipeline.py",
-        "samples/test_seq2seq.py",
-    ),
-    *("samples/test_odds_and_ends.py", "samples/test_perceptrons.py", "samples/test_programs.py"),
+    *("dfc/", "mpi/", "runtime/", "samples/", "simulated/", "targets/cuda/"),
+    *("bench/data/", "bench/test_programs.py", "docs/test_documents.py"),
 )
 _BYTES = ("dfc/bundle/test_writing.py", "dfc/cli/commands/test_compile_command.py")
 """But these compare bundles with those of other processes."""
