@@ -10,8 +10,8 @@ import click
 
 import dfc_runtime
 from dfc.cli.bundles import existing
-from dfc.cli.clusters import cluster_lines
 from dfc.cli.output import echo_program
+from dfc.cli.reports.clusters import cluster_lines
 from dfc.cli.tables import size
 from dfc_runtime.formats.manifest import QUEUE, Entry
 from dfc_runtime.inspection import Inspection, state_bytes

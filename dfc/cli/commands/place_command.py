@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from dfc.cli import placement, simulation
 from dfc.cli.programs import print_warnings, source_of
+from dfc.cli.reports import placement, simulation
 from dfc.cli.values import settings, sizes
 from dfc.driver import api
 from dfc.ir.options import CompileOptions

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import click
 import numpy as np
 
-from dfc.cli import done_before, reports, running
+from dfc.cli import done_before, running
 from dfc.cli.bundles import LoadOptions, cluster_of, entry_of, measure_on, open_module, open_on
 from dfc.cli.failures import did_you_mean, is_terminal
 from dfc.cli.listeners import Bar, Both, Lines, Silent
@@ -19,6 +19,7 @@ from dfc.cli.parts import PartRequest, check_once, run_part
 from dfc.cli.ranks.launch import Launch, check_batches, fitting_counts, job_counts, supervise
 from dfc.cli.ranks.launchers import is_rank
 from dfc.cli.ranks.options import OF_RANKS, OF_THE_LAUNCH, check_for_ranks, refuse, words
+from dfc.cli.reports import runs
 from dfc.cli.saving import Keeper, Plan, refuse_checkpoint, saves
 from dfc.cli.values import Setting, feeds, named, require_folder, require_no_file, settings, write_arrays
 from dfc.deferred.dataclasses import dataclass
@@ -352,8 +353,8 @@ def _run(module: ClusterModule | Module, asked: _Asked, records: SupervisorLink 
             write_arrays(asked.out, arrays)
     finally:
         keeper.finish(report)
-    written = reports.json_line if asked.as_json else reports.text
-    click.echo(written(asked.entry, report, reports.updates_of(module, asked.entry)))
+    written = runs.json_line if asked.as_json else runs.text
+    click.echo(written(asked.entry, report, runs.updates_of(module, asked.entry)))
     return SIGNALLED + report.stopped_by if report.stopped_by else 0
 
 

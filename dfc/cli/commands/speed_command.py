@@ -10,9 +10,9 @@ from collections.abc import Mapping
 import click
 
 from dfc.bundle.target import limits
-from dfc.cli import speed
 from dfc.cli.bundles import LoadOptions, open_module
 from dfc.cli.failures import did_you_mean
+from dfc.cli.reports import speed
 from dfc.cli.values import feeds, named, settings, sizes
 from dfc_runtime import Module
 from dfc_runtime.formats.manifest import Entry

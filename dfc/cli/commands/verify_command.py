@@ -6,7 +6,7 @@ import click
 
 import dfc_runtime
 from dfc.cli.bundles import existing
-from dfc.cli.clusters import described
+from dfc.cli.reports.clusters import described
 from dfc_runtime.errors import counted
 
 

@@ -19,7 +19,7 @@ from dfc.cli.networks.request import Request
 from dfc.cli.networks.timing import Summary, Timing, as_json, as_text, measure
 from dfc.cli.ranks.launch import Launch, supervise
 from dfc.cli.ranks.process import follow, watched
-from dfc.cli.reports import updates_of
+from dfc.cli.reports.runs import updates_of
 from dfc.cli.saving import Plan
 from dfc_runtime.distributed.calls.cluster_module import ClusterModule
 from dfc_runtime.distributed.loading import load_on

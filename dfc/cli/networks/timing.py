@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dfc.cli.networks.batches import Batch
-from dfc.cli.reports import facts_of
+from dfc.cli.reports.runs import facts_of
 from dfc.cli.tables import seconds, table
 from dfc.deferred.dataclasses import dataclass
 

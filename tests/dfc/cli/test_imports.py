@@ -71,10 +71,10 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("explain E0304", {"numpy", "dataclasses", *ARRAYS, *PARSER, *COMPILER, *FRONT_END}, 15),
         ("check DIGITS", CHECKS, 261),
         ("fmt --check DIGITS", FORMATS, 66),
-        ("run BUNDLE f", {*RUNS, *OF_MANY}, 125),
-        ("run --help", {*RUNS, *OF_MANY, "dfc_driver_cpu"}, 108),
-        ("inspect BUNDLE", {*LOOKS, *ARRAYS}, 45),
-        ("verify BUNDLE", {*LOOKS, *ARRAYS}, 42),
+        ("run BUNDLE f", {*RUNS, *OF_MANY}, 126),
+        ("run --help", {*RUNS, *OF_MANY, "dfc_driver_cpu"}, 109),
+        ("inspect BUNDLE", {*LOOKS, *ARRAYS}, 46),
+        ("verify BUNDLE", {*LOOKS, *ARRAYS}, 43),
     ],
 )
 def test_a_command_imports_what_it_needs(words: str, without: set[str], most: int, bundle: Path) -> None:

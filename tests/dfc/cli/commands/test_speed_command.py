@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dfc.cli import speed
-from dfc.cli.speed import KernelSpeed
+from dfc.cli.reports import speed
+from dfc.cli.reports.speed import KernelSpeed
 from dfc_target_cpu import limits
 from tests.support.command_line import Command
 

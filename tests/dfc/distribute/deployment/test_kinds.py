@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dfc.cli import placement
+from dfc.cli.reports import placement
 from dfc.diagnostics.source import SourceFile
 from dfc.distribute.deployment.task_devices import ON_CPU, Device
 from dfc.driver import api
