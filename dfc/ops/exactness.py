@@ -17,7 +17,9 @@ from dfc.kernels.body import Apply, AxisIndex, BodyBuilder, Instruction, Number
 from dfc.ops import registry
 from dfc.ops.lowering.forms import Decompose, Elementwise, HostCall, Reduce
 
-APPROXIMATE = frozenset(("exp", "log", "log1p", "sin", "cos", "tanh", "erf", "pow", "fma"))
+APPROXIMATE = frozenset(
+    ("exp", "exp_of_nonpositive", "sigmoid", "log", "log1p", "sin", "cos", "tanh", "erf", "pow", "fma")
+)
 """Functions of floats that targets expand, or that differ with their instructions."""
 ROUNDED = frozenset(("add", "sub", "mul", "div", "floordiv", "mod", "sqrt", "rsqrt"))
 """Functions of floats that every target rounds as the reference does."""

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from dfc.ir.dtypes import I32
+from dfc.kernels.body import FUNCTIONS
+from dfc.lower.legalise.elementary import ELEMENTARY
 from dfc.ops import registry
 from dfc.ops.attributes import PermutationAttributes, ReduceAttributes, SearchAttributes
-from dfc.ops.exactness import is_exact
+from dfc.ops.exactness import APPROXIMATE, ROUNDED, is_exact
 from dfc.ops.record import OpRecord, Sample
 from tests.gate.op_samples import Case, cases, chunks, differences, first_difference, records
 from tests.support.ops import Scratch
@@ -68,6 +70,7 @@ def test_an_array_is_fed_once_however_many_ops_take_it() -> None:
     [
         ("sqrt", np.float32(2), True),
         ("exp", np.float32(2), False),
+        ("sigmoid", np.float32(2), False),
         ("asin", np.float32(0.5), False),
         ("sum", np.ones(3, np.float32), False),
         ("sum", np.ones(3, np.int32), True),
@@ -85,6 +88,10 @@ def test_only_what_is_rounded_alike_everywhere_is_folded(name: str, operand: np.
         attributes = next(s.attributes for s in record.samples() if s.operands[0].ndim == 1 and s.kind != "invalid")
     node = scratch.builder.node(name, [scratch.feed(np.asarray(operand))], attributes)
     assert is_exact(node) is exact
+
+
+def test_no_function_that_targets_expand_is_taken_for_exact() -> None:
+    assert (FUNCTIONS & {*ELEMENTARY}) - ROUNDED <= APPROXIMATE
 
 
 def test_differences_are_told_by_their_bits() -> None:
