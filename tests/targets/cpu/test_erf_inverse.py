@@ -16,6 +16,7 @@ import pytest
 import dfc
 from dfc.ops.elementwise import erf_inverse_coefficients
 from dfc.ops.elementwise.special import erf_inverse
+from tests.support.sweeping import WHOLE
 
 PROGRAM = "dfg 1\n" + "".join(
     f"\nreadonly entry of_{dtype}[N](y: {dtype}[N]) -> {dtype}[N] {{\n  return erf_inverse(y)\n}}\n"
@@ -60,7 +61,7 @@ def test_single_precision_keeps_its_bound(module: dfc.Module) -> None:
 
 def test_double_precision_keeps_its_bound(module: dfc.Module, solved: Solved) -> None:
     y = spread(np.float64, 60)
-    y = y[np.abs(y) > 1e-3]
+    y = y[np.abs(y) > 1e-3][:: 1 if WHOLE else 3]
     for argument, got in zip(y, module.of_f64(y=y), strict=True):
         exact = solved(Decimal(abs(float(argument))))
         error = abs(Decimal(abs(float(got))) - exact)
@@ -89,7 +90,7 @@ def test_special_values(module: dfc.Module, name: str, dtype: type) -> None:
 
 def test_the_reference_is_exact_near_one(solved: Solved) -> None:
     y = spread(np.float64, 8)
-    y = y[np.abs(y) > 1e-3]
+    y = y[np.abs(y) > 1e-3][:: 1 if WHOLE else 3]
     exact = [float(solved(Decimal(abs(float(each))))) for each in y]
     np.testing.assert_allclose(np.abs(erf_inverse(y)), exact, rtol=1e-15)
 

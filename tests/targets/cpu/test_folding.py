@@ -26,9 +26,9 @@ def _some(record: OpRecord) -> list[Case]:
 CHUNKS = list(chunks([case for record in records() for case in _some(record)]))
 
 
-@pytest.mark.parametrize("number", few(range(len(CHUNKS)), 2))
+@pytest.mark.parametrize("number", few(range(len(CHUNKS)), 3))
 def test_folding_changes_no_bit(number: int) -> None:
-    assert differences(CHUNKS[number]) == []
+    assert differences(few(CHUNKS[number], 30)) == []
 
 
 def test_awkward_operands_are_folded_as_they_run() -> None:

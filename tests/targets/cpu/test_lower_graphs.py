@@ -10,7 +10,7 @@ from dfc.ops.evaluate import evaluate
 from tests.support.lowered_cases import LoweredCase, expanded_programs, optimised_graphs
 from tests.support.lowering import close
 from tests.support.native_run import NativeRun
-from tests.support.sweeping import few
+from tests.support.sweeping import WHOLE, few
 
 
 def agree(case: LoweredCase) -> None:
@@ -28,11 +28,11 @@ def agree(case: LoweredCase) -> None:
 
 @pytest.mark.parametrize("block", few(range(4), 2))
 def test_programs_with_state_and_loops(block: int) -> None:
-    for case in expanded_programs(block, 8):
+    for case in expanded_programs(block, 8 if WHOLE else 5):
         agree(case)
 
 
 @pytest.mark.parametrize("block", few(range(4), 2))
 def test_graphs_of_all_ops_after_all_passes(block: int) -> None:
-    for case in optimised_graphs(block, 8):
+    for case in optimised_graphs(block, 8 if WHOLE else 5):
         agree(case)

@@ -14,6 +14,7 @@ from dfc.kernels.form import LoopKernel, Reduction, Stage
 from dfc.kernels.orders.reduction import kernel_order
 from tests.support.kernel_arrays import run_loops
 from tests.support.programs import KernelMaker, Runner
+from tests.support.sweeping import WHOLE as WIDE
 from tests.support.sweeping import few
 from tests.targets.cpu.compile.elementwise.test_reductions import reduction, softmax, whole
 
@@ -52,7 +53,7 @@ def _symbols(sizes: Sequence[int]) -> dict[Symbol, int]:
 @pytest.mark.parametrize("dtype", few([F32, F16, BF16, F64], 2), ids=str)
 @pytest.mark.parametrize("over", [1, 0])
 def test_rows_and_columns(dtype: DType, over: int) -> None:
-    combines = ("add", "mul", "min", "max")
+    combines = ("add", "mul", "min", "max") if WIDE or dtype is F32 else ("add", "max")
     runner = Runner([reduction(c, dtype, over) for c in combines] + [reduction("argmax", dtype, over, I64)])
     for shape in SHAPES if over == 1 else COLUMNS:
         sizes = list(shape) if over == 1 else list(shape[::-1])

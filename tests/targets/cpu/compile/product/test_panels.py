@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -40,6 +41,7 @@ FORMS = {
 }
 
 
+@cache  # the same program has the same code
 def convolving(x: Any, w: Any, form: Form, dtype: str, *, symbolic: bool) -> Program:
     """y, and the gradients of sum(y * g) by x and w."""
     places = len(form.steps)
@@ -86,18 +88,17 @@ def test_a_convolution_and_its_gradients_follow_their_definition(name: str, dtyp
         assert one.tobytes() == other.tobytes(), "more threads make other bits"
 
 
-@pytest.mark.parametrize("size", [(1, 5, 6), (2, 3, 9), (3, 1, 1), (0, 5, 6), (2, 0, 4)])
 @pytest.mark.parametrize("groups", [1, 2])
-def test_sizes_may_be_known_only_when_it_runs(size: tuple[int, int, int], groups: int) -> None:
+def test_sizes_may_be_known_only_when_it_runs(groups: int) -> None:
     form = Form((1, 2), (2, 1), ((2, 2), (1, 3)), groups)
-    x_shape, w_shape = (*size, 4), (3, 2, 4 // groups, 6)
-    x, w = numbers(x_shape, "f32", 4), numbers(w_shape, "f32", 5)
-    program = convolving(x_shape, w_shape, form, "f32", symbolic=True)
-    sizes = dict(zip("BHW", size, strict=True))
-    dx, dw = NativeRun(program, {}).call("f", [x, w], sizes)
-    g = 2 * forward(form, x, w)
-    np.testing.assert_allclose(dx, by_data(form, x, w, g), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(dw, by_weights(form, x, w, g), rtol=1e-4, atol=1e-4)
+    w_shape = (3, 2, 4 // groups, 6)
+    run = NativeRun(convolving((1, 5, 6, 4), w_shape, form, "f32", symbolic=True), {})
+    for size in ((1, 5, 6), (2, 3, 9), (3, 1, 1), (0, 5, 6), (2, 0, 4)):
+        x, w = numbers((*size, 4), "f32", 4), numbers(w_shape, "f32", 5)
+        dx, dw = run.call("f", [x, w], dict(zip("BHW", size, strict=True)))
+        g = 2 * forward(form, x, w)
+        np.testing.assert_allclose(dx, by_data(form, x, w, g), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(dw, by_weights(form, x, w, g), rtol=1e-4, atol=1e-4)
 
 
 CUT = {"more zeros on one side", "windows of one element"}

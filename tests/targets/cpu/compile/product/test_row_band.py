@@ -105,7 +105,7 @@ def test_bits_are_those_of_kernels_apart(mask: str) -> None:
         assert all(same(results(run, arrays, sizes), expected) for run in runs), shape
 
 
-@pytest.mark.parametrize("isa", few(["x86-64-v2", "x86-64-v3", "x86-64-v4"], 2))
+@pytest.mark.parametrize("isa", few(["x86-64-v2", "x86-64-v3", "x86-64-v4"], 1))
 def test_values_are_those_of_the_definition(isa: str) -> None:
     run = started(lowered("causal"), 2, isa)
     arrays, sizes = feeds((2, 150, 150, 8))
@@ -167,7 +167,7 @@ def test_rows_that_see_nothing_see_all() -> None:
     np.testing.assert_allclose(value[0, :100], np.broadcast_to(arrays[2].mean(1), (100, 8)), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("mask", few(["causal", "never 0"], 2))
+@pytest.mark.parametrize("mask", few(["never 0", "causal"], 1))
 def test_dropout_draws_what_kernels_apart_draw(mask: str) -> None:
     arrays, sizes = feeds((2, 150, 150, 8))
     expected = results(started(lowered(mask, joined=False, dropped=True), 1), arrays, sizes)

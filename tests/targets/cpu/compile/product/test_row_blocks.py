@@ -83,7 +83,7 @@ def test_values_are_those_of_the_definition_and_bits_those_of_kernels_apart(mask
             assert same(first, results(apart, arrays, sizes)), shape
 
 
-@pytest.mark.parametrize("isa", few(["x86-64-v2", "x86-64-v3", "x86-64-v4"], 2))
+@pytest.mark.parametrize("isa", few(["x86-64-v3", "x86-64-v2", "x86-64-v4"], 1))
 def test_instruction_sets(isa: str) -> None:
     arrays, sizes = feeds((2, 37, 53, 10))
     for value, wanted in zip(results(NativeRun(lowered(), {}, 2, isa), arrays, sizes), expected(arrays), strict=True):
@@ -107,7 +107,7 @@ def test_f64() -> None:
         np.testing.assert_allclose(value, wanted, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("dtype", few(["f16", "bf16"], 1))
 def test_halves(dtype: str) -> None:
     """Scores are rounded to halves where the program says so, as in kernels apart."""
     import ml_dtypes

@@ -18,7 +18,7 @@ from tests.support.building import graph_of
 from tests.support.cpu_code import runnable_machines
 from tests.support.direct_convolution import Form, by_data, forward
 from tests.support.native_run import NativeRun
-from tests.support.sweeping import few
+from tests.support.sweeping import WHOLE, few
 from tests.support.winograd_bound import error_bound
 from tests.targets.cpu.compile.product.test_panels import convolving, numbers
 
@@ -40,6 +40,13 @@ def plans(program: Program, machine: Machine) -> list[int]:
     return [plan.tile for plan in made if isinstance(plan, Winograd)]
 
 
+def machines_of(name: str) -> list[Machine]:
+    """The widest, and the others in turns, form by form; all where all are wanted."""
+    widest, *others = runnable_machines()
+    number = [*FORMS].index(name) % max(1, len(others))
+    return [widest, *(others if WHOLE else others[number : number + 1])]
+
+
 @pytest.mark.parametrize("dtype", few(["f32", "f64"], 1))
 @pytest.mark.parametrize("name", FORMS)
 def test_sums_are_within_their_bound_and_depend_on_no_threads(name: str, dtype: str) -> None:
@@ -50,7 +57,7 @@ def test_sums_are_within_their_bound_and_depend_on_no_threads(name: str, dtype: 
     turned = np.concatenate([part[::-1, ::-1].swapaxes(2, 3) for part in np.split(w, form.groups, axis=3)], axis=3)
     around = tuple((2 - low, 2 - high) for low, high in form.pads)
     wanted = forward(form, x, w), by_data(form, x, w, g)
-    for machine in runnable_machines():
+    for machine in machines_of(name):
         tiles = plans(program, machine)
         assert len(tiles) == 2, f"{machine.name} makes {tiles}"
         runs = [NativeRun(program, {}, n, machine.name).call("f", [x, w, g], {"B": x_shape[0]}) for n in (1, 2, 8)]
