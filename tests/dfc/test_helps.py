@@ -59,6 +59,7 @@ def programs() -> dict[str, str]:
     return found
 
 
+@cache
 def check(text: str) -> list[Diagnostic]:
     return [each for each in api.check(SourceFile("model.dfg", text), {}) if each.code not in STYLE]
 
