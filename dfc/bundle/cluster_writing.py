@@ -65,6 +65,7 @@ class Extras:
     precompiled: Sequence[tuple[PrecompiledPart, Bundle]] = ()
     checks: Mapping[str, CombineCheck] = field(default_factory=dict[str, CombineCheck])
     early: Mapping[tuple[str, str], Formula] = field(default_factory=dict[tuple[str, str], Formula])
+    notes: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 def write_cluster(
@@ -99,6 +100,7 @@ def write_cluster(
         images=(),
         compilers={name: version for bundle in inner.values() for name, version in bundle.manifest.compilers.items()},
         constant_offsets=(),
+        notes=dict(extras.notes),
         cluster=replace(
             cluster,
             entries=tuple(replace(each, check=extras.checks.get(each.name)) for each in cluster.entries),

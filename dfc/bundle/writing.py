@@ -113,8 +113,10 @@ def write(
     settings: Mapping[str, Setting],
     diagnostics: Iterable[Diagnostic] = (),
     modules: Mapping[str, str] | None = None,
+    notes: Mapping[str, object] | None = None,
 ) -> Bundle:
-    """The bundle of a program: machine code, plans, signatures, source, and texts of imported files."""
+    """The bundle of a program: machine code, plans, signatures, source, and texts of imported files; `notes` beside
+    those of the target."""
     signatures = {signature.name: signature for signature in program.signatures}
     manifest = Manifest(
         version=__version__,
@@ -126,7 +128,7 @@ def write(
         faults=tuple(FaultSite(fault.kind, fault.message, _location(fault.span)) for fault in program.faults),
         images=tuple(ImageEntry(i.isa, dict(i.symbols), i.required_bits) for i in lowered.images),
         constant_offsets=lowered.constant_offsets,
-        notes=dict(lowered.notes),
+        notes={**lowered.notes, **(notes or {})},
         sites=_sites(program),
         compilers=dict(lowered.compilers),
     )

@@ -85,11 +85,13 @@ def compile(
     settings: Mapping[str, Setting] | None = None,
     check_finite: bool = False,
     variants: Sequence[str] = (),
+    entries: Sequence[str] = (),
 ) -> Bundle:
     """The bundle of a program: of the file `path`, or of `text`. `settings` override those of the program. `deploy` is
     the path of a deployment file: the bundle is then for the ranks it describes. With `check_finite` a call stops at
     the first value that is not finite. `target` is `cpu` or `cuda`; `variants` are the processors or GPU architectures
-    the code is for, such as `["x86-64-v3"]` or `["sm_80", "sm_90"]`, else those the target chooses."""
+    the code is for, such as `["x86-64-v3"]` or `["sm_80", "sm_90"]`, else those the target chooses. `entries` are those
+    that are wanted, with the state that they need; none stands for all."""
     if (path is None) == (text is None):
         raise TypeError("compile wants either the path of a program or its text")
     if path is not None:
@@ -102,8 +104,10 @@ def compile(
     chosen = tuple(sorted((settings or {}).items()))
     if isinstance(variants, str):
         raise TypeError('variants is a list of names, such as ["sm_90"]')
-    target_options = TargetOptions(tuple(variants))
-    options = CompileOptions(target=target, settings=chosen, check_finite=check_finite, target_options=target_options)
+    if isinstance(entries, str):
+        raise TypeError('entries is a list of names, such as ["predict"]')
+    asked = TargetOptions(tuple(variants))
+    options = CompileOptions(target, chosen, check_finite=check_finite, entries=tuple(entries), target_options=asked)
     return compile_source(source, options, read(deploy) if deploy is not None else None)
 
 
@@ -217,6 +221,7 @@ def _with_extras(divided: Divided[Graph], built: Graph, context: Context) -> Div
         has_deployment=True,
         precompiled=[*cluster_parts.precompiled_parts(around, options), *((c.part, c.bundle) for c in checks.values())],
         checks={name: each.check for name, each in checks.items()},
+        notes=context.notes,
     )
     return replace(divided, assembly=replace(assembly, extras=extras))
 

@@ -15,5 +15,5 @@ def prepared(source: SourceFile, options: CompileOptions, *, is_deployed: bool) 
     """To be entered before `api.compile_prepared`, and left behind it. Ranks choose targets of their own."""
     if is_deployed or options.target == CompileOptions().target:  # the usual one has nothing to get ready
         return nullcontext()
-    identity = "\n".join((source.text, repr(options.settings), str(options.check_finite)))
+    identity = "\n".join((source.text, repr(options.settings), str(options.check_finite), repr(options.entries)))
     return preparing(options.target, identity, options.target_options)

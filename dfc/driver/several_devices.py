@@ -136,7 +136,15 @@ class _JointAssembly:
     def bundle(self, parts: Sequence[Part[Linked]], context: Context) -> Bundle:
         whole = self.joint.joined(parts)
         settings = self.joint.graph.settings
-        return write(whole.program, whole.lowered, context.text, settings, context.diagnostics, context.modules)
+        return write(
+            whole.program,
+            whole.lowered,
+            context.text,
+            settings,
+            context.diagnostics,
+            context.modules,
+            notes=context.notes,
+        )
 
 
 @dataclass(frozen=True, slots=True)

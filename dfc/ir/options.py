@@ -34,7 +34,8 @@ def unknown_variant(name: str, known: Collection[str]) -> UnsupportedError:
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """Everything `dfc compile` can be told apart from the program itself."""
+    """Everything `dfc compile` can be told apart from the program itself. `entries` are those that are wanted; none
+    stands for all."""
 
     target: str = "cpu"
     settings: tuple[tuple[str, int | float | bool | str], ...] = ()
@@ -47,4 +48,5 @@ class CompileOptions:
     with_tests: bool = False
     check_finite: bool = False
     timed: bool = False
+    entries: tuple[str, ...] = ()
     target_options: TargetOptions = field(default_factory=TargetOptions)

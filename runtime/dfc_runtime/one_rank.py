@@ -206,7 +206,8 @@ def _loaded(bundle: OpenBundle, running: _Running, initialise: bool, answers: An
     has_concurrent = any(entry.concurrent for entry in bundle.manifest.entries)
     asks = any(site.kind not in NATIVE_KINDS for site in bundle.manifest.sites)
     gate = Queue(has_requests=asks) if running.is_role else Gate(has_concurrent=has_concurrent, has_requests=asks)
-    state = State(bundle.manifest.state, gate, running.limit, idle_state(bundle.manifest))
+    manifest = bundle.manifest
+    state = State(manifest.state, gate, running.limit, idle_state(manifest), manifest.omitted_state)
     others = state.set_by_others()
     captured = _restore_captured(bundle, state, others)
     saver = Saver(state, bundle.manifest.name)

@@ -18,6 +18,13 @@ from dfc.ir.options import CompileOptions, TargetOptions
 @click.option(
     "-o", "--output", metavar="OUT", help="The bundle to write; FILE with .bundle in place of .dfg by default."
 )
+@click.option(
+    "--entry",
+    "entries",
+    multiple=True,
+    metavar="NAME",
+    help="Only this entry, or several, and the state that they need: say predict of a program that trains.",
+)
 @click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Override a setting of the program.")
 @click.option("--deploy", metavar="DEPLOY", help="A deployment file: which ranks there are, and what runs where.")
 @click.option("--profile", metavar="FILE.json", help="With --deploy: place by what dfc run --profile has measured.")
@@ -43,6 +50,7 @@ from dfc.ir.options import CompileOptions, TargetOptions
 def command(
     file: str,
     output: str | None,
+    entries: tuple[str, ...],
     pairs: tuple[str, ...],
     deploy: str | None,
     profile: str | None,
@@ -76,6 +84,7 @@ def command(
         stop_after=stop_after,
         check_finite=check_finite,
         timed=timed,
+        entries=entries,
         target_options=TargetOptions(isas=variants(target, isas, archs, is_deployed=deploy is not None)),
     )
     if profile is not None and deploy is None:

@@ -24,6 +24,7 @@ from dfc.ir.options import CompileOptions
 from dfc.kernels.program import Program
 from dfc.lower.lowering_cache import LoweringCache
 from dfc.ops.spelling import show
+from dfc_runtime.formats.manifest import OMITTED_STATE
 
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
@@ -140,7 +141,10 @@ class OneBundle:
     def bundle(self, parts: Sequence[Part[Linked]], context: Context) -> Bundle:
         (part,) = parts
         program, lowered = part.form.program, part.form.lowered
-        return write(program, lowered, context.text, part.graph.settings, context.diagnostics, context.modules)
+        settings = part.graph.settings
+        return write(
+            program, lowered, context.text, settings, context.diagnostics, context.modules, notes=context.notes
+        )
 
 
 @dataclass(slots=True)
@@ -149,7 +153,8 @@ class Context:
     program, and of imported files by path ("" and none for a part of another program). `diagnostics` gets the warnings
     of the front end. A run ends early behind the stage `options.stop_after`. `verified` is the last graph that was
     found whole: stages that hand it on as it is, and the next run, need not look at it again. `lowered` has what the
-    stages of parts would make of graphs whose memory had to be known."""
+    stages of parts would make of graphs whose memory had to be known. `omitted_state` is the state of the program that
+    none of the wanted entries needs."""
 
     options: CompileOptions = field(default_factory=CompileOptions)
     distribution: Distribution = field(default_factory=OneRank)
@@ -158,4 +163,11 @@ class Context:
     modules: Mapping[str, str] = field(default_factory=dict[str, str])
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
     verified: Graph | None = None
+    omitted_state: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> Mapping[str, object]:
+        """What the bundle says beside what the target does."""
+        return {OMITTED_STATE: [*self.omitted_state]} if self.omitted_state else {}
+
     lowered: LoweringCache = field(default_factory=LoweringCache)

@@ -52,6 +52,7 @@ from dfc.transforms.scalar.fold import fold
 from dfc.transforms.scalar.prune import prune
 from dfc.transforms.scalar.simplify import simplify
 from dfc.transforms.sparse.sparse import sparse
+from dfc_runtime.errors import FeedError
 
 PLUG_INS = "dfc.passes"
 
@@ -77,7 +78,18 @@ def _elaborate(resolved: Resolved, context: Context) -> Graph:
     if not context.options.with_tests:
         graph.tests.clear()
     context.text, context.modules = graph.source, graph.modules
-    return graph
+    return graph if not context.options.entries else _kept_entries(graph, context)
+
+
+def _kept_entries(graph: Graph, context: Context) -> Graph:
+    """The graph with the entries that are wanted alone."""
+    from dfc.transforms.subgraph.entries import entry_mistake, keep_entries  # seldom asked for
+
+    if mistake := entry_mistake(graph, context.options.entries):
+        raise FeedError(mistake, code="E0901")
+    kept = keep_entries(graph, context.options.entries)
+    context.omitted_state = tuple(name for name in graph.resources if name not in kept.resources)
+    return kept
 
 
 # ----------------------------------------------------------- graph to parts --

@@ -7,7 +7,7 @@ fit is one `CheckpointError` with a line per difference.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -46,7 +46,9 @@ def restore(
     """Restores these names, and the queues of the `pipeline` unless `only` leaves them out; the caller holds the
     gates."""
     layouts = None if pipeline is None else pipeline.layouts
-    selected, chosen = choose(state.entries, program, folder, names, rename, only, best=best, layouts=layouts)
+    selected, chosen = choose(
+        state.entries, program, folder, names, rename, only, best=best, layouts=layouts, omitted=state.omitted
+    )
     variables = {name: saved.array for name, saved in chosen.items() if MARK not in name}
     if pipeline is None or len(variables) == len(chosen):
         with state.background:
@@ -71,12 +73,14 @@ def choose(
     *,
     best: bool = False,
     layouts: Mapping[str, QueueLayout] | None = None,
+    omitted: Collection[str] = (),
 ) -> tuple[ChosenCheckpoint, dict[str, Saved]]:
     """The checkpoint, and what of it goes where; nothing is changed yet. `entries` are all state of the program,
-    `layouts` its queues."""
+    `layouts` its queues; `omitted` is state of entries that were left out, of which nothing is missed."""
     patterns, names = _patterns(only), list(names)
     selected = store.find(folder, best=best)
     saved = _under_present_names(entries, _renamed(selected.checkpoint.state, rename))
+    saved = {name: each for name, each in saved.items() if name.partition(MARK)[0] not in omitted}
     for name, layout in (layouts or {}).items():
         from dfc_runtime.checkpoints import queues  # most programs have none
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from dfc_runtime.calls.formulas import Formula
 from dfc_runtime.dataclasses import dataclass
+from dfc_runtime.formats import fields
 from dfc_runtime.formats.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """The number of the format; since 2 code ends with the seal of its manifest."""
+OMITTED_STATE = "omitted_state"
+"""In the notes of a bundle with some entries of its program alone: the state that none of them needs."""
 MIXED = "mixed"
 """The driver of a program on several devices: its name, that of its image, and of its plan in the notes of a bundle."""
 TEXT = "text"
@@ -268,6 +271,12 @@ class Manifest:
     cluster: Cluster | None = None
     sites: tuple[HostSite, ...] = ()
     compilers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def omitted_state(self) -> frozenset[str]:
+        """State of the program that no entry of this bundle needs, which was compiled with some entries alone."""
+        names = fields.items(self.notes.get(OMITTED_STATE, []), OMITTED_STATE)
+        return frozenset(fields.text(name, OMITTED_STATE) for name in names)
 
     def uses_queues_only(self, entry: Entry) -> bool:
         """Whether an entry uses queues, and no other state: nothing needs to keep its calls apart from others."""

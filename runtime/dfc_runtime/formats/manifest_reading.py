@@ -65,6 +65,7 @@ def _check_names(manifest: Manifest) -> None:
     _unique((e.name for e in manifest.entries), "entries")
     state = _unique((s.name for s in manifest.state), "state")
     check_sites(manifest)
+    _unique(manifest.omitted_state, "omitted state")
     _unique((image.isa for image in manifest.images), "images")
     for entry in manifest.entries:
         used = {*entry.reads, *entry.writes}

@@ -108,8 +108,17 @@ class State(Mapping[str, "Array | np.generic"]):
     """`state["w1"]` is a copy (a NumPy scalar if it has rank 0); `state["w1"] = array` writes it. Queues are not seen:
     threads are at them at any time."""
 
-    def __init__(self, entries: Sequence[StateEntry], gate: Gate, limit: int, idle: Set[str] = frozenset()) -> None:
-        """`idle` is what no entry that is called mentions; it lies behind all else."""
+    def __init__(
+        self,
+        entries: Sequence[StateEntry],
+        gate: Gate,
+        limit: int,
+        idle: Set[str] = frozenset(),
+        omitted: Set[str] = frozenset(),
+    ) -> None:
+        """`idle` is what no entry that is called mentions; it lies behind all else. `omitted` is what only entries
+        mention that were left out."""
+        self.omitted = omitted
         self.entries = {entry.name: entry for entry in entries}
         self._seen = {entry.name: entry for entry in entries if entry.kind != QUEUE}
         self.size = sum(numpy_dtype(e.dtype).itemsize * _elements(e.shape) for e in entries)

@@ -120,7 +120,7 @@ class ClusterModule:
         self._end: Client | Follower = Client(rank) if rank.number == 0 else Follower(rank)
         serving = rank.inner.state.serving if rank.inner is not None else Serving()
         self._lock = Refusing(threading.RLock(), serving)
-        self.state = ShardedState(manifest.state, rank, self._end)
+        self.state = ShardedState(manifest.state, rank, self._end, manifest.omitted_state)
         self._saver = ClusterSaver(rank, self.state, manifest.name)
         steps = CheckpointSteps(self._saver, self._saved())
         entries = [ClusterEntry(plan, self._end, limit, self._lock, steps, parts) for plan in rank.plans]

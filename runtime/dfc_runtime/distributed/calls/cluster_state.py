@@ -6,7 +6,7 @@ to every copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -27,7 +27,15 @@ GET, SET = "state.get", "state.set"
 class ShardedState(Mapping[str, "Array | np.generic"]):
     """`state["w"]` is a copy, `state["w"] = array` writes; on ranks that do not serve, all ranks do so together."""
 
-    def __init__(self, entries: Sequence[StateEntry], rank: Rank, end: Client | Follower) -> None:
+    def __init__(
+        self,
+        entries: Sequence[StateEntry],
+        rank: Rank,
+        end: Client | Follower,
+        omitted: Set[str] = frozenset(),
+    ) -> None:
+        """`omitted` is state that only entries mention that were left out."""
+        self.omitted = omitted
         self.entries = {entry.name: entry for entry in entries if entry.kind != QUEUE}
         self.queues = {entry.name: entry for entry in entries if entry.kind == QUEUE}
         self._rank = rank

@@ -193,7 +193,15 @@ class ClusterSaver:
         self.wait()
         entries, layouts = {**self._state.entries, **self._state.queues}, self._queues.layouts
         selected, chosen = restore.choose(
-            entries, self._program, folder, names, rename, only, best=best, layouts=layouts
+            entries,
+            self._program,
+            folder,
+            names,
+            rename,
+            only,
+            best=best,
+            layouts=layouts,
+            omitted=self._state.omitted,
         )
 
         def fill() -> None:

@@ -27,6 +27,13 @@ def test_the_bundle_goes_where_it_is_told(folder: Path, dfc: Command, compiled: 
     assert (folder / "other.bundle").read_bytes() == compiled, "the same program gives the same bytes"
 
 
+def test_entries_that_are_not_asked_for_are_left_out(folder: Path, dfc: Command) -> None:
+    ended = dfc("compile", "line.dfg", "--entry", "predict", "--entry", "add", "-o", "part.bundle")
+    assert re.fullmatch(r"part\.bundle: [\d.]+ KB, entries predict, add, init\n", ended.out)
+    ended = dfc("compile", "line.dfg", "--entry", "predct", "-o", "part.bundle")
+    assert (ended.code, ended.message.count("did you mean predict?")) == (2, 1)
+
+
 def test_a_setting_changes_the_program(folder: Path, dfc: Command) -> None:
     assert dfc("compile", "line.dfg", "-o", "wide.bundle", "--set", "WIDTH=5", "--set", "SEED=9").code == 0
     model = dfc_runtime.load(folder / "wide.bundle")
