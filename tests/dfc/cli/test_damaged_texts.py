@@ -16,11 +16,12 @@ from dfc_runtime.formats.source import read_text
 from tests.gate import texts
 from tests.support import gating
 from tests.support.command_line import Command
+from tests.support.sweeping import WHOLE
 
 
 def test_damaged_texts_end_in_messages() -> None:
     seed = 7
-    assert list(gating.findings(texts.cases(seed), 60, memory=texts.MEMORY)) == [], f"seed {seed}"
+    assert list(gating.findings(texts.cases(seed), 120 if WHOLE else 30, memory=texts.MEMORY)) == [], f"seed {seed}"
 
 
 class Endless(io.RawIOBase):

@@ -209,7 +209,7 @@ def test_every_command_is_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "command", "words"), [*ON_TERMINAL, *few(IN_PIPE, len(IN_PIPE) // 3)], indirect=["shown"]
+    ("shown", "command", "words"), [*ON_TERMINAL, *few(IN_PIPE, len(IN_PIPE) // 6)], indirect=["shown"]
 )
 def test_nothing_is_obeyed(command: str, words: tuple[object, ...], here: Path, shown: Shown) -> None:
     """A pipe and a terminal differ in what is drawn, not in what is written: a few lines of each kind do for pipes."""

@@ -166,7 +166,7 @@ def test_killed_at_random_moments_it_goes_on_as_if_nothing_had_happened(folder: 
     words = [str(word) for word in (TOOL, *TRAIN, "--steps", ENDLESS, "--state", "parts", "--save-every", 7)]
     chance = random.Random(4)
     told, resumed = 0, 0
-    for _ in range(KILLS if WHOLE else 8):
+    for _ in range(KILLS if WHOLE else 6):
         err = killed(words, chance.uniform(0, 0.15))
         assert "Traceback" not in err and "skipped" not in err
         resumed += "goes on behind" in err

@@ -10,6 +10,7 @@ from dfc.driver.selection import select
 from dfc.elaborate.build import build, elaborate
 from dfc.ir.graph import Graph
 from tests.support.corpus import ROOT
+from tests.support.sweeping import few
 
 SAMPLES = ROOT / "samples"
 SHARED = """dfg 1
@@ -36,7 +37,7 @@ def disagreements(graph: Graph) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("sample", sorted(str(path.relative_to(SAMPLES)) for path in SAMPLES.rglob("*.dfg")))
+@pytest.mark.parametrize("sample", few(sorted(str(path.relative_to(SAMPLES)) for path in SAMPLES.rglob("*.dfg")), 13))
 def test_a_name_of_a_sample_means_one_thing(sample: str) -> None:
     graph, mistakes = elaborate(SourceFile(sample, (SAMPLES / sample).read_text(encoding="utf-8")), {})
     assert mistakes if graph is None else not disagreements(graph)

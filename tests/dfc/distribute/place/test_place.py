@@ -16,6 +16,7 @@ from dfc.ir.graph import Graph
 from tests.support.agreeing import reference, verified
 from tests.support.building import graph_of
 from tests.support.random_graphs import random_case
+from tests.support.sweeping import few
 from tests.support.tasks import run_parts
 
 
@@ -118,7 +119,7 @@ def test_decisions_give_the_times_that_were_compared() -> None:
         assert decision.finish == min(finishes.values()) == finishes[decision.site]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", few(range(60), 25))
 def test_what_is_placed_computes_what_the_whole_computes(seed: int) -> None:
     case, random = random_case(seed, size=14), Random(seed)
     tasks = {job: random.randint(1, 2) for job in random.sample(["ps", "worker"], random.randint(1, 2))}

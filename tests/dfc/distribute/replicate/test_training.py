@@ -33,12 +33,15 @@ def _text(count: int) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     ("name", "settings", "feeds", "bound"),
-    [
-        ("digits", {"HIDDEN": 16}, {**_images(16), "rate": 0.1}, 1e-12),
-        # The gradient of a bias in front of a normalisation is rounding alone, and Adam makes steps of 1e5 times that.
-        ("convnet", {"CHANNELS": 2}, {**_images(16), "steps": 10}, 1e-10),
-        ("lstm", {"WIDTH": 8}, _text(16), 1e-12),
-    ],
+    few(
+        [
+            ("digits", {"HIDDEN": 16}, {**_images(16), "rate": 0.1}, 1e-12),
+            # The gradient of a bias in front of a normalisation is rounding alone; Adam makes steps of 1e5 times that.
+            ("convnet", {"CHANNELS": 2}, {**_images(16), "steps": 10}, 1e-10),
+            ("lstm", {"WIDTH": 8}, _text(16), 1e-12),
+        ],
+        2,
+    ),
 )
 def test_a_step_of_a_sample_is_that_of_the_undivided_program(
     name: str, settings: Mapping[str, int], feeds: dict[str, object], bound: float
@@ -46,7 +49,7 @@ def test_a_step_of_a_sample_is_that_of_the_undivided_program(
     agrees(_sample(name), "train", feeds, settings=settings, bound=bound)
 
 
-@pytest.mark.parametrize("name", few(["digits", "lstm", "convnet"], 2))
+@pytest.mark.parametrize("name", few(["lstm", "digits", "convnet"], 1))
 def test_a_replicated_program_can_be_printed_and_read_again(name: str) -> None:
     _, graph, _ = replicated_f32(_sample(name), "train", 8, {})
     assert equal(build(SourceFile("again.dfg", show(graph))), graph)
