@@ -111,7 +111,8 @@ def check_batches(module: ClusterModule, entry: Entry, schedule: Schedule, feed_
             remedies.append("fill it up with rows that count for nothing: --last pad")
         remedy = "\n  " + "\n  or ".join(remedies) if remedies else ""
         reason = fault.partition("\n")[0] if remedies else fault  # which sizes could be cut is no help here
-        text = f"{counted(batching.total, 'row')} in batches of {schedule.batch} leave one of {size}: {reason}"
+        text = f"{counted(batching.total, 'row')} in batches of {schedule.batch}"
+        text += f"{f' leave one of {size}' if is_short else ''}: {reason}"
         raise FeedError(text + remedy, code="E0901", spans=[entry.location])
 
 

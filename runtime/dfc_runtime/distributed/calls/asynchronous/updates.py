@@ -244,8 +244,7 @@ class OwnerPart(Part):
         if update.mode != "backup":
             return OwnPace(steps, update.bound)
         if len({*steps}) > 1 or len(steps) <= update.backups:
-            text = f"`{self.plan.name}` is cut into {sum(steps)} blocks, with {update.backups} of its tasks as backups"
-            raise RunError(f"{text}: {counted(len(steps), 'task')} cannot share that out", code="E0901")
+            raise RunError(_not_shared_out(self.plan.name, sum(steps), len(steps), update.backups), code="E0901")
         return FirstFew(len(steps), steps[0], len(steps) - update.backups)
 
     def _together(self, handed: Sequence[Sequence[object]]) -> Sequence[object]:
@@ -274,3 +273,11 @@ def together(how: str, values: Sequence[object]) -> object:
     for value in others:
         total = total + np.asarray(value)
     return total / total.dtype.type(len(values)) if how == MEAN else total
+
+
+def _not_shared_out(entry: str, blocks: int, tasks: int, backups: int) -> str:
+    """Why so many tasks cannot each take as many of these blocks, some of them as backups, and how many could."""
+    text = f"`{entry}` is cut into {blocks} blocks, with {backups} of its tasks as backups"
+    fitting = [str(count) for count in range(backups + 1, blocks + 1) if blocks % count == 0]
+    remedy = f"\n  as many tasks as fit: {', '.join(fitting)}" if fitting else ""
+    return f"{text}: {counted(tasks, 'task')} cannot share that out{remedy}"

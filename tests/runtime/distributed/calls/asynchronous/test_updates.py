@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dfc
+from dfc_runtime.distributed.calls.asynchronous.updates import _not_shared_out
 from dfc_runtime.distributed.transport import wire
 from dfc_runtime.distributed.transport.comm import FIRST_EDGE
 from dfc_runtime.distributed.transport.in_process import Faults
@@ -224,3 +225,12 @@ def test_what_no_gradient_has_a_use_for_is_given_to_nobody_and_state_that_is_onl
         assert module.state["w"].tolist() == (8 - X.sum(0)).tolist()
 
     on_cluster(cluster_bundle(program, DEPLOYMENT), 3, work, seconds=20)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "backups", "remedy"),
+    [(3, 1, "\n  as many tasks as fit: 2, 4, 8"), (2, 3, "\n  as many tasks as fit: 4, 8"), (4, 8, "")],
+)
+def test_tasks_that_cannot_share_blocks_out_hear_how_many_could(tasks: int, backups: int, remedy: str) -> None:
+    text = f"`train` is cut into 8 blocks, with {backups} of its tasks as backups: {tasks} tasks cannot share that out"
+    assert _not_shared_out("train", 8, tasks, backups) == text + remedy
