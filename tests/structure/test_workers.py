@@ -49,11 +49,14 @@ def run(
         signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background ignores it
         if at_forks is not None:
             os.register_at_fork(after_in_parent=at_forks)
+        places = ("--rootdir", str(folder), "--confcutdir", str(folder))  # else it looks at all that lies beside it
         with output.open("w") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
             sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
-            code = pytest.main(["-p", PLUGIN, "-p", "no:cacheprovider", "-c", os.devnull, "-rA", *options, str(folder)])
+            code = pytest.main(
+                ["-p", PLUGIN, "-p", "no:cacheprovider", "-c", os.devnull, "-rA", *places, *options, str(folder)]
+            )
             sys.stdout.flush()
             os._exit(code)
 
