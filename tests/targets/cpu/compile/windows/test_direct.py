@@ -41,6 +41,7 @@ FORMS = {
     "many images": ((7, 5, 6, 4), (3, 3, 4, 21), AROUND),
     "long sums": ((1, 4, 5, 260), (3, 3, 260, 18), AROUND),
     "along one axis": ((3, 41, 4), (5, 4, 6), Form((2,), (2,), ((3, 1),))),
+    "steps along rows of several chunks": ((1, 7, 1300, 2), (3, 2, 2, 33), Form((2, 3), (1, 1), ((1, 1), (0, 1)))),
     "no image": ((0, 6, 7, 3), (3, 3, 3, 5), AROUND),
 }
 
@@ -52,8 +53,8 @@ def arrays(name: str, dtype: str):
 
 
 def isas_of(name: str) -> list[str]:
-    """The widest, and the others in turns, form by form; all where all are wanted."""
-    other = 1 + [*FORMS].index(name) % 2
+    """The widest, and for every second form one of the others in turns; all where all are wanted."""
+    other = {0: 1, 2: 2}.get([*FORMS].index(name) % 4, len(ISAS))
     return ISAS if WHOLE else [ISAS[0], *ISAS[other : other + 1]]
 
 
