@@ -71,18 +71,13 @@ SCRIPT = "import sys; from tests.support.compiled import compiled; compiled().sa
 
 def test_bytes_do_not_depend_on_the_folder_or_the_hash_seed(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
-    files = []
-    for seed in ("0", "1"):
-        folder = tmp_path / seed
-        folder.mkdir()
-        environment = {
-            **os.environ,
-            "PYTHONHASHSEED": seed,
-            "PYTHONPATH": os.pathsep.join(str(root / part) for part in (".", "runtime", "targets")),
-        }
-        subprocess.run([sys.executable, "-c", SCRIPT, "x.bundle"], cwd=folder, env=environment, check=True)
-        files.append((folder / "x.bundle").read_bytes())
-    assert files[0] == files[1] == compiled().to_bytes()
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1",  # here it is random as a rule
+        "PYTHONPATH": os.pathsep.join(str(root / part) for part in (".", "runtime", "targets")),
+    }
+    subprocess.run([sys.executable, "-c", SCRIPT, "x.bundle"], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "x.bundle").read_bytes() == compiled().to_bytes()
 
 
 def test_saving_replaces_the_file_and_spares_its_users(tmp_path: Path) -> None:
