@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.mpi.test_mpi_programs import PLACED, PROGRAM, REPLICATED, START
 from tests.support.clusters import cluster_bundle
 from tests.support.mpi import run_ranks
+from tests.support.sweeping import few
 
 VALUES = """
 def values(module):
@@ -36,7 +37,7 @@ def saved(folder: Path, deployment: str) -> Path:
     return path
 
 
-def test_parts_have_the_same_bits_on_one_two_and_three_ranks(tmp_path):
+def test_parts_have_the_same_bits_on_any_number_of_ranks(tmp_path):
     text = """
 module = load_on({path!r}, MPI.COMM_WORLD, jobs={{"worker": MPI.COMM_WORLD.size}}, seconds=120)
 if module.rank:
@@ -46,11 +47,11 @@ else:
     module.close()
 """
     compiled = START + VALUES + text.format(path=str(saved(tmp_path, REPLICATED)))
-    said = [run_ranks(count, compiled).out[0] for count in (1, 3)]
+    said = [run_ranks(count, compiled).out[0] for count in few((3, 1), 1)]
     ahead = START + WITHOUT + VALUES + text.format(path=str(saved(tmp_path, REPLICATED + STEPS)))
     said.append(run_ranks(2, ahead).out[0])
     assert len(said[0]) == 65
-    assert said == said[:1] * 3
+    assert len(set(said)) == 1 < len(said)
 
 
 def test_ranks_that_call_along_get_the_values_of_parts(tmp_path):

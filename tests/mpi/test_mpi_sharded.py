@@ -9,13 +9,14 @@ import numpy as np
 
 from tests.support.clusters import cluster_bundle, on_cluster
 from tests.support.mpi import ROOT, run_ranks
+from tests.support.sweeping import few
 
 
 def digest(module):
     random = np.random.default_rng(0)
     parts = []
-    for _ in range(6):
-        center = random.integers(0, 2000, 4000).astype(np.int32)
+    for _ in range(3):
+        center = random.integers(0, 2000, 1000).astype(np.int32)
         parts.append(module.train(center, center ^ 1, 0.5).loss.tobytes())
     parts += [module.state[name].tobytes() for name in ("table", "output", "bias")]
     parts.append(module.neighbours(word=3, K=4).words.tobytes())
@@ -40,13 +41,14 @@ else:
 
 def test_a_sharded_program_has_the_bits_of_threads_on_three_ranks(tmp_path):
     said = []
-    for name in ("skipgram.deploy", "skipgram_two_workers.deploy"):
+    names = few(("skipgram_two_workers.deploy", "skipgram.deploy"), 1)
+    for name in names:
         places = (ROOT / "samples" / name).read_text().split("\n", 1)[1]
         data = cluster_bundle((ROOT / "samples" / "skipgram.dfg").read_text(), places)
         path = tmp_path / f"{name}.bundle"
         path.write_bytes(data)
         said += run_ranks(3, RUN.format(path=str(path), digest=getsource(digest))).out[:1]
-    assert said == [on_cluster(data, 3, digest) + "\n"] * 2
+    assert said == [on_cluster(data, 3, digest) + "\n"] * len(names)
 
 
 TABLE = """dfg 1

@@ -13,7 +13,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver import profiles
 from dfc.driver.api import compile_source
 from dfc.ir.options import CompileOptions
-from tests.support.mpi import ROOT
+from tests.support.mpi import PATHS
 from tests.support.rank_launcher import forked_job
 
 pytestmark = [pytest.mark.timeout(180)]
@@ -37,9 +37,8 @@ replicate train over worker with mode = "sync", split = "B", combine = "mean", b
 
 
 def ended(folder: Path, bundle: str) -> subprocess.CompletedProcess[str]:
-    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
     feeds = ["--feed", "x=x.npy", "--feed", "y=y.npy", "--steps", "3", "--profile", "p.json"]
-    environment = {**os.environ, "PYTHONPATH": paths, "DFC_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": PATHS, "DFC_THREADS": "1"}
     words = ("run", "-n", "2", bundle, "train", *feeds)
     return forked_job(*words, folder=folder, environment=environment, timeout=150)
 

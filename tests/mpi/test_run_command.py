@@ -21,9 +21,9 @@ from dfc_runtime.checkpoints import store
 from dfc_runtime.distributed.launch import processes
 from dfc_runtime.distributed.launch.supervisor import permissions
 from tests.support.bundles import roles_of, with_role
-from tests.support.mpi import ROOT
+from tests.support.mpi import PATHS
 from tests.support.rank_launcher import forked_job
-from tests.support.sweeping import few
+from tests.support.sweeping import WHOLE, few
 
 WITHIN = 600
 """Seconds for what ends by itself, which nothing but a hang takes on a machine that has ever so much to do."""
@@ -80,8 +80,7 @@ def _patient(words: tuple[object, ...]) -> tuple[object, ...]:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
-    return {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(scratch), "DFC_THREADS": "1", "DFC_TEST": str(scratch)}
+    return {**os.environ, "PYTHONPATH": PATHS, "TMPDIR": str(scratch), "DFC_THREADS": "1", "DFC_TEST": str(scratch)}
 
 
 def _start(folder: Path, scratch: Path, *words: object, bundle: str = "model.bundle") -> subprocess.Popen[str]:
@@ -140,7 +139,8 @@ def test_a_run_goes_on_from_a_checkpoint_of_another_number_of_ranks(folder: Path
     assert digest(saved) == whole
 
 
-@pytest.mark.parametrize(("ranks", "kills"), few([(2, 2), (1, 4), (2, 4), (3, 4)], 1))
+@pytest.mark.skipif(not WHOLE, reason="test_aimed_kills and test_gate_kills have a few for every change")
+@pytest.mark.parametrize(("ranks", "kills"), [(2, 2), (1, 4), (2, 4), (3, 4)])
 def test_kills_at_any_moment_change_nothing(folder: Path, tmp_path: Path, ranks: int, kills: int) -> None:
     """As many as one likes: `python -m tests.mpi.kills 40`."""
     steps = {1: 5_000 * kills, 2: 500 * kills, 3: 200 * kills}[ranks]
@@ -271,10 +271,9 @@ def test_a_short_last_batch_is_filled_up_with_rows_that_count_for_nothing(folder
 def _launched(folder: Path, scratch: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Two ranks that a plain launcher starts."""
     mpiexec = Path(sys.executable).with_name("mpiexec")
-    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
     return subprocess.run(
         [str(mpiexec), "-n", "2", sys.executable, "-m", "dfc", "run", *words],
-        env={**os.environ, **permissions(), "PYTHONPATH": paths, "TMPDIR": str(scratch), "DFC_THREADS": "1"},
+        env={**os.environ, **permissions(), "PYTHONPATH": PATHS, "TMPDIR": str(scratch), "DFC_THREADS": "1"},
         capture_output=True,
         text=True,
         cwd=folder,
@@ -297,13 +296,12 @@ def test_what_all_ranks_find_wrong_is_told_once(folder: Path, tmp_path: Path) ->
 
 def test_processes_that_do_not_know_of_each_other_run_nothing(folder: Path, tmp_path: Path) -> None:
     """As `srun` starts them, where it does not speak to the MPI that is installed."""
-    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
     told: list[str] = []
     for rank in (0, 1):
         step = {"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}
         done = subprocess.run(
             [sys.executable, "-m", "dfc", "run", "model.bundle", "train", *FEEDS, "--state", str(tmp_path / "saved")],
-            env={**os.environ, **step, "PYTHONPATH": paths, "TMPDIR": str(tmp_path), "DFC_THREADS": "1"},
+            env={**os.environ, **step, "PYTHONPATH": PATHS, "TMPDIR": str(tmp_path), "DFC_THREADS": "1"},
             capture_output=True,
             text=True,
             cwd=folder,

@@ -17,6 +17,7 @@ import dfc_runtime
 from dfc.driver import api
 from tests.mpi.test_run_command import new
 from tests.support.corpus import ROOT
+from tests.support.mpi import PATHS
 from tests.support.rank_launcher import forked_job
 from tests.support.sweeping import few
 
@@ -26,7 +27,7 @@ SAMPLES = ROOT / "samples"
 DATA = SAMPLES / "data" / "digits.npz"
 FEEDS = ("--feed", f"images={DATA}:train_images", "--feed", f"labels={DATA}:train_labels", "--feed", "rate=0.3")
 BATCH = 160
-WAYS = [("digits", 1, 1), ("digits", 2, 2), ("digits", 4, 4), ("digits_server", 3, 2), ("digits_server", 2, 1)]
+WAYS = [("digits_server", 3, 2), ("digits", 1, 1), ("digits", 2, 2), ("digits", 4, 4), ("digits_server", 2, 1)]
 
 
 def run(folder: Path, name: str, ranks: int, workers: int, *words: object) -> subprocess.CompletedProcess[str]:
@@ -35,8 +36,7 @@ def run(folder: Path, name: str, ranks: int, workers: int, *words: object) -> su
     if not bundle.exists():
         api.compile(SAMPLES / "digits.dfg", deploy=SAMPLES / f"{name}.deploy").save(bundle)
     first = ("-n", ranks, "--job", f"worker={workers}", bundle, "train", *FEEDS)
-    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
-    environment = {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(folder), "DFC_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": PATHS, "TMPDIR": str(folder), "DFC_THREADS": "1"}
     return forked_job("run", *first, *words, folder=folder, environment=environment, timeout=60)
 
 
@@ -55,7 +55,7 @@ class Epoch:
 def epochs(tmp_path_factory: pytest.TempPathFactory) -> list[Epoch]:
     """An epoch in each of the ways."""
     folder = tmp_path_factory.mktemp("ways")
-    return [trained(folder, *way) for way in few(WAYS, 3)]
+    return [trained(folder, *way) for way in few(WAYS, 2)]
 
 
 def trained(folder: Path, name: str, ranks: int, workers: int) -> Epoch:
@@ -69,7 +69,7 @@ def trained(folder: Path, name: str, ranks: int, workers: int) -> Epoch:
 
 
 def test_every_way_ends_with_the_same_weights(epochs: list[Epoch]) -> None:
-    assert len(epochs) >= 3
+    assert len(epochs) >= 2
     assert len({each.weights for each in epochs}) == 1
 
 

@@ -16,8 +16,8 @@ import pytest
 from dfc_runtime.checkpoints import store
 from dfc_runtime.distributed.launch import processes
 from dfc_runtime.distributed.launch.supervisor import permissions
-from tests.mpi.test_run_command import FEEDS, WITHIN, _of, _run, _start, _wait, digest, new, prepared, train
-from tests.support.mpi import ROOT, run_ranks
+from tests.mpi.test_run_command import FEEDS, WITHIN, _of, _start, _wait, digest, new, prepared, train
+from tests.support.mpi import PATHS, run_ranks
 from tests.support.sweeping import few
 
 pytestmark = [pytest.mark.timeout(2 * WITHIN)]
@@ -31,8 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _record(scratch: Path, rank: int) -> dict[str, object]:
-    """What a rank of the first session has told last; nothing yet, or no more: {}."""
-    for path in scratch.glob(f"dfc-job-*/1-{rank}.beat"):
+    """What a rank of the one session has told last; nothing yet, or no more: {}."""
+    for path in scratch.glob(f"dfc-job-*/*-{rank}.beat"):
         try:
             return json.loads(path.read_text())
         except (OSError, ValueError):
@@ -85,18 +85,19 @@ def test_whoever_is_signalled_the_job_saves_and_says_with_which_signal_it_was_st
 
 
 def test_a_run_that_was_stopped_by_a_signal_to_a_rank_goes_on_to_the_same_bits(folder: Path, tmp_path: Path) -> None:
-    steps = 4000
-    whole = train(folder, tmp_path, 1, "whole", steps=steps)
-    saved = tmp_path / "saved"
-    words = ["train", *FEEDS, "--steps", steps, "--state", saved, "-n", 2]
-    process = _start(folder, tmp_path, *words)
-    _in_steps(tmp_path, process)
-    os.kill(_pid(tmp_path, 1), signal.SIGTERM)
-    _, err = process.communicate(timeout=WITHIN)
-    assert process.returncode == 143, err
-    code, _, err = _run(folder, tmp_path, *words)
-    assert code == 0, err
-    assert digest(saved) == whole
+    """The same command goes on where it was stopped, until it is stopped again."""
+    saved, steps = tmp_path / "saved", 0
+    for _ in range(2):
+        process = _start(folder, tmp_path, *FOR_EVER, "--state", saved)
+        _in_steps(tmp_path, process)
+        os.kill(_pid(tmp_path, 1), signal.SIGTERM)
+        _, err = process.communicate(timeout=WITHIN)
+        assert process.returncode == 143, err
+        begins = f"the run goes on behind step {steps} of {10**7}\n" if steps else new(saved)
+        assert err.startswith(begins), err
+        before, steps = steps, _saved_steps(saved)
+        assert steps > before
+    assert digest(saved) == train(folder, tmp_path, 1, "whole", steps=steps)
 
 
 def test_a_signal_while_all_is_saved_does_not_lose_the_save(folder: Path, tmp_path: Path) -> None:
@@ -116,12 +117,11 @@ def test_a_signal_while_all_is_saved_does_not_lose_the_save(folder: Path, tmp_pa
 
 def test_under_a_plain_launcher_a_signal_to_any_rank_reaches_the_one_that_decides(folder: Path, tmp_path: Path) -> None:
     saved = tmp_path / "saved"
-    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
     mark = {"DFC_TEST": str(tmp_path)}
     words = ["run", "model.bundle", "train", *FEEDS, "--steps", "10000000", "--state", str(saved), "--save-every", "50"]
     process = subprocess.Popen(
         [str(Path(sys.executable).with_name("mpiexec")), "-n", "2", sys.executable, "-m", "dfc", *words],
-        env={**os.environ, **permissions(), **mark, "PYTHONPATH": paths, "TMPDIR": str(tmp_path), "DFC_THREADS": "1"},
+        env={**os.environ, **permissions(), **mark, "PYTHONPATH": PATHS, "TMPDIR": str(tmp_path), "DFC_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -16,7 +16,7 @@ import pytest
 
 from dfc_runtime.distributed.launch import processes
 from tests.support.job_driver import OFFSET
-from tests.support.mpi import ROOT
+from tests.support.mpi import PATHS, ROOT
 
 pytestmark = [pytest.mark.timeout(120)]
 
@@ -35,13 +35,12 @@ def _start(
     folder: Path, ranks: int, *args: object, restarts: int = 0, least: int = 0, late: object = "never"
 ) -> subprocess.Popen[str]:
     """`late`: when the supervisor's clock is set forward by more than the silence that counts as death."""
-    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "tests.support.job_driver", ranks, restarts, least, folder / "saved", late, *args]
     return subprocess.Popen(
         [str(each) for each in command],
-        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(scratch)},
+        env={**os.environ, "PYTHONPATH": PATHS, "TMPDIR": str(scratch)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

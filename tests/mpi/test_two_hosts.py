@@ -12,7 +12,7 @@ import pytest
 
 from dfc_runtime.distributed.launch.supervisor import permissions
 from tests.mpi.test_run_command import DEPLOYMENT, FEEDS, digest, new, prepared, train
-from tests.support.mpi import MPIEXEC, ROOT
+from tests.support.mpi import MPIEXEC, PATHS
 from tests.support.two_hosts import Hosts, obstacle
 
 pytestmark = [pytest.mark.timeout(500)]
@@ -23,8 +23,7 @@ STEPS = 200
 
 
 def _start(hosts: Hosts, folder: Path, scratch: Path, temporary: Path | None = None) -> subprocess.Popen[str]:
-    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
-    environment = {"PYTHONPATH": paths, "TMPDIR": str(temporary or scratch), "DFC_THREADS": "1"}
+    environment = {"PYTHONPATH": PATHS, "TMPDIR": str(temporary or scratch), "DFC_THREADS": "1"}
     words = [*FEEDS, "--steps", STEPS, "--state", scratch / "saved", "--save-every", 40, "--deadline", DEADLINE]
     command = [sys.executable, "-m", "dfc", "run", "model.bundle", "train", *words, "-n", 2]
     return hosts.start("hosta", list(map(str, command)), {**os.environ, **hosts.environment(), **environment}, folder)
@@ -98,8 +97,7 @@ def test_hosts_need_not_share_the_folder_for_temporary_files(tmp_path: Path) -> 
 
 def test_ranks_that_nobody_can_hear_are_named_by_the_first_one(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "program")
-    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
-    lost = {"DFC_JOB": str(tmp_path / "elsewhere"), "DFC_EPOCH": "1", "PYTHONPATH": paths, "DFC_THREADS": "1"}
+    lost = {"DFC_JOB": str(tmp_path / "elsewhere"), "DFC_EPOCH": "1", "PYTHONPATH": PATHS, "DFC_THREADS": "1"}
     command = [str(MPIEXEC), "-n", "2", sys.executable, "-m", "mpi4py", "-m", "dfc", "run", "model.bundle", "train"]
     environment = {**os.environ, **permissions(), **lost}
     done = subprocess.run([*command, *FEEDS], env=environment, capture_output=True, text=True, timeout=100, cwd=folder)

@@ -18,6 +18,8 @@ from tests.support.forked import move_to
 
 ROOT = Path(__file__).resolve().parents[2]
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
+PATHS = os.pathsep.join(str(ROOT / each) for each in ("tests/support/bare_start", "", "runtime", "targets"))
+"""For `PYTHONPATH` of a process that is to find the packages of this tree, and starts without those of GPUs."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,8 @@ for _number, _kind in ((1, "out"), (2, "err")):
 
 def _launched(count: int, program: Path, environment: Mapping[str, str], timeout: float) -> tuple[int, str]:
     program.write_text(_APART.format(folder=program.parent) + program.read_text())
-    paths = os.pathsep.join(str(ROOT / each) for each in ("", "runtime", "targets"))
     command = [str(MPIEXEC), "-n", str(count), sys.executable, "-m", "mpi4py", str(program)]
-    environment = {**environment, "PYTHONPATH": paths}
+    environment = {**environment, "PYTHONPATH": PATHS}
     done = subprocess.run(command, timeout=timeout, env=environment, check=False, cwd=ROOT, capture_output=True)
     return done.returncode, done.stdout.decode() + done.stderr.decode()
 
