@@ -84,9 +84,11 @@ def soon_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("soon_large")
 def test_a_worker_that_has_grown_makes_way_for_another(tmp_path: Path) -> None:
-    """Each of eight modules keeps 24 MB. Nobody takes a further one after two; the third was taken before that."""
-    text = "import os, warnings\nkept = []\ndef test_it():\n    warnings.warn('large')\n"
-    text += "    kept.append(bytearray(os.urandom(1 << 20) * 24))\n"
+    """Each of eight modules keeps 24 MB, apart from a heap that may have room. Nobody takes a further one after two;
+    the third was taken before that."""
+    text = "import mmap, os, warnings\nkept = []\ndef test_it():\n    warnings.warn('large')\n"
+    text += "    kept.append(mmap.mmap(-1, 24 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))\n"
+    text += "    for _ in range(24): kept[-1].write(b'x' * (1 << 20))\n"
     text += "    print('process', os.getpid())\n"
     code, printed = run(tmp_path, "--workers", "2", modules={f"test_{letter}": text for letter in "abcdefgh"})
     assert code == 0 and "8 passed, 8 warnings" in printed
@@ -98,7 +100,10 @@ def test_a_worker_that_has_grown_makes_way_for_another(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("soon_large")
 def test_a_worker_that_has_grown_makes_way_also_when_it_shrinks_at_its_end(tmp_path: Path) -> None:
-    text = "import pytest\n@pytest.fixture(scope='module')\ndef large(): return bytearray(b'x' * (32 << 20))\n"
+    text = "import mmap, pytest\n@pytest.fixture(scope='module')\ndef large():\n"
+    text += "    memory = mmap.mmap(-1, 32 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
+    text += "    for _ in range(32): memory.write(b'x' * (1 << 20))\n"
+    text += "    return memory\n"
     text += "def test_one(large): pass\ndef test_two(large): pass\n"
     code, printed = run(tmp_path, "--workers", "2", modules={f"test_{letter}": text for letter in "abcd"})
     assert code == 0 and "8 passed" in printed
