@@ -211,7 +211,7 @@ def test_imported_files_travel_in_the_bundle(tmp_path: Path) -> None:
 # ------------------------------------------------------------- random graphs --
 
 
-@pytest.mark.parametrize("block", few(range(BLOCKS), 2))
+@pytest.mark.parametrize("block", few(range(BLOCKS), 1))
 def test_a_fetched_value_is_that_of_the_unfused_graph(block: int) -> None:
     count = -(-GRAPHS // BLOCKS)
     for seed in range(70_000 + block * count, 70_000 + (block + 1) * count):
