@@ -34,7 +34,7 @@ from dfc.ops.spelling import show as show_graph
 from dfc.syntax.reader.layout import check_style
 from dfc.syntax.reader.reading import is_deployment, read_source
 from dfc_runtime.errors import FeedError, FileError, UnsupportedError
-from dfc_runtime.kinds import require_kind
+from dfc_runtime.kinds import names_of, require_kind
 from dfc_runtime.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -102,12 +102,9 @@ def compile(
         require_kind(settings, Mapping, 'settings are values by name, such as {"WIDTH": 512}')
     source = SourceFile("<text>", text) if text is not None else read(path or "")
     chosen = tuple(sorted((settings or {}).items()))
-    if isinstance(variants, str):
-        raise TypeError('variants is a list of names, such as ["sm_90"]')
-    if isinstance(entries, str):
-        raise TypeError('entries is a list of names, such as ["predict"]')
-    asked = TargetOptions(tuple(variants))
-    options = CompileOptions(target, chosen, check_finite=check_finite, entries=tuple(entries), target_options=asked)
+    target_options = TargetOptions(names_of(variants, 'variants is a list of names, such as ["sm_90"]'))
+    kept = names_of(entries, 'entries is a list of names, such as ["predict"]')
+    options = CompileOptions(target, chosen, check_finite=check_finite, entries=kept, target_options=target_options)
     return compile_source(source, options, read(deploy) if deploy is not None else None)
 
 

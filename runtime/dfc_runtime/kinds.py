@@ -5,6 +5,9 @@ Assumes nothing of the values. Guarantees a `FeedError` that says what is wanted
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import cast
+
 from dfc_runtime.errors import FeedError
 
 Kinds = type | tuple[type, ...]
@@ -15,6 +18,15 @@ def require_kind(value: object, kinds: Kinds, expected: str) -> None:
     if not isinstance(value, kinds):
         kind = "None" if value is None else f"a value of type {type(value).__name__}"
         raise FeedError(f"{expected}, not {kind}", code="E0901")
+
+
+def names_of(value: object, expected: str) -> tuple[str, ...]:
+    """A list of names; one text is none. `expected`: "variants is a list of names"."""
+    require_kind(value, (list, tuple, set, frozenset), expected)
+    names = tuple(cast("Collection[object]", value))
+    for name in names:
+        require_kind(name, str, expected)
+    return cast("tuple[str, ...]", names)
 
 
 def brief(value: object) -> str:
