@@ -40,6 +40,7 @@ def command(bundle: str, source: bool) -> int:
     return 0
 
 
+MOST_OMITTED = 8
 MOST_KERNELS = 200
 
 
@@ -83,6 +84,9 @@ def _print_head(inspection: Inspection) -> None:
         click.echo(f"  compiled by {', '.join(f'{name} {version}' for name, version in manifest.compilers.items())}")
     for name, value in manifest.settings.items():
         click.echo(f"  setting {name} = {value}")
+    if omitted := sorted(manifest.omitted_state):
+        more = ", ..." if len(omitted) > MOST_OMITTED else ""
+        click.echo(f"  without state of entries that were left out: {', '.join(omitted[:MOST_OMITTED])}{more}")
 
 
 def _print_entries(inspection: Inspection) -> None:

@@ -30,6 +30,7 @@ def test_the_bundle_goes_where_it_is_told(folder: Path, dfc: Command, compiled: 
 def test_entries_that_are_not_asked_for_are_left_out(folder: Path, dfc: Command) -> None:
     ended = dfc("compile", "line.dfg", "--entry", "predict", "--entry", "add", "-o", "part.bundle")
     assert re.fullmatch(r"part\.bundle: [\d.]+ KB, entries predict, add, init\n", ended.out)
+    assert "  without state of entries that were left out: " in dfc("inspect", "part.bundle").out
     ended = dfc("compile", "line.dfg", "--entry", "predct", "-o", "part.bundle")
     assert (ended.code, ended.message.count("did you mean predict?")) == (2, 1)
 
