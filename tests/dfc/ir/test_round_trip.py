@@ -38,9 +38,9 @@ def assert_round_trip(original: Graph, what: str = "") -> None:
     assert show(again) == printed, what  # names, too
 
 
-@pytest.mark.parametrize("block", few(range(6), 1))
+@pytest.mark.parametrize("block", few(range(12), 1))
 def test_random_graphs_at_every_stage(block: int) -> None:
-    for seed in range(block * 10, block * 10 + 10):
+    for seed in range(block * 5, block * 5 + 5):
         current = random_case(seed, smooth=seed % 4 == 0).graph
         assert_round_trip(current, f"seed {seed}")
         for phase in pipeline.PHASES:
@@ -50,7 +50,7 @@ def test_random_graphs_at_every_stage(block: int) -> None:
             current = after
 
 
-@pytest.mark.parametrize("sample", few(sorted(str(path.relative_to(SAMPLES)) for path in SAMPLES.rglob("*.dfg")), 5))
+@pytest.mark.parametrize("sample", few(sorted(str(path.relative_to(SAMPLES)) for path in SAMPLES.rglob("*.dfg")), 3))
 def test_what_is_shown_of_a_sample_is_shown_again(sample: str) -> None:
     made, mistakes = elaborate(SourceFile(sample, (SAMPLES / sample).read_text(encoding="utf-8")), {})
     if made is None:

@@ -13,6 +13,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver import api
 from dfc.elaborate.statements.inserting import conversion
 from tests.support.building import graph_of, run
+from tests.support.sweeping import few
 
 AROUND = "dfg 1\n\nreadonly entry f(x: f64, n: i32, a: i32[3], m: bool) -> (y: f64) {{ return {} }}\n"
 ALL_F64 = AROUND.replace("i32", "f64").replace("bool", "f64")
@@ -37,7 +38,7 @@ def errors(text: str) -> list[Diagnostic]:
     return [each for each in api.check(SourceFile("model.dfg", text), {}) if each.is_error]
 
 
-@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize("written", few(WRITTEN, 40))
 def test_a_program_with_the_conversions_offered_computes_what_was_meant(written: str) -> None:
     text = AROUND.format(written)
     assert errors(text)

@@ -21,7 +21,7 @@ def real_samples(record: OpRecord, kind: str) -> list[Sample]:
     return [sample for sample in of_kind if not any(x.dtype.kind == "c" for x in sample.operands)]
 
 
-SAMPLES = {"regular": 2, "edge": 1}
+SAMPLES = {"regular": 1, "edge": 1}
 """How many of each kind an op computes for every change, evenly spread over its element types."""
 
 PLAIN = [
