@@ -93,14 +93,19 @@ def test_4_a_token_used_twice_or_never() -> None:
     first = read(W, t, "a")
     second = read(W, t, "b")
     twice = entry("e", (t,), (first, second), (second.results[1],))
-    assert numbers(graph(twice, resources=[W])) == {4}
+    broken = violations(graph(twice, resources=[W]))
+    assert {(each.number, each.message) for each in broken} == {
+        (4, "the token of `token(w)` is used 2 times"),
+        (4, "the token of `token(w)` is used 0 times"),
+    }
 
 
 def test_4_a_token_from_outside_a_region() -> None:
     condition, t = Value(tensor(BOOL), "c"), token("w")
     inner = read(W, t, "a")
     node = Node("if", (condition,), (X,), regions=(Block((), (inner,), inner.results[:1]),) * 1, name="i")
-    assert 4 in numbers(graph(entry("e", (condition, t), (node,), (node.result, t)), resources=[W]))
+    broken = violations(graph(entry("e", (condition, t), (node,), (node.result, t)), resources=[W]))
+    assert (4, "takes token(w) from outside its block") in {(each.number, each.message) for each in broken}
 
 
 def test_5_block_tokens() -> None:
