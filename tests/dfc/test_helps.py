@@ -22,6 +22,7 @@ from dfc.driver import api
 from tests.support.building import graph_of, run
 from tests.support.documents import code_blocks
 from tests.support.golden import read_cases
+from tests.support.one_test_for_all import one_test_for_all
 
 HERE = Path(__file__).parent
 PAGES = HERE.parents[1] / "dfc" / "diagnostics" / "explanations"
@@ -115,7 +116,7 @@ def test_the_helps_that_are_words_alone_are_those_that_were_reviewed(bless: bool
     assert told == IN_WORDS.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@one_test_for_all(NAMES)
 def test_a_program_that_followed_a_help_compiles(name: str) -> None:
     text = programs()[name]
     for message, fix in fixes(text):
@@ -133,7 +134,7 @@ WORDS = {
 EXACT = re.compile(r"^(?:or )?(?:write|change|delete|promise|declare)\b[^`]*`[^`]*`[^`]*$")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@one_test_for_all(NAMES)
 def test_what_reads_as_text_to_type_can_be_applied(name: str) -> None:
     for message in check(programs()[name]):
         known = {fix.help for fix in message.fixes}

@@ -13,6 +13,7 @@ from dfc.driver import api
 from dfc.ops import registry
 from dfc_target_cpu.target import CpuTarget
 from tests.support.command_line import Command
+from tests.support.one_test_for_all import one_test_for_all
 
 
 def test_show_prints_a_program_that_shows_the_same_again(folder: Path, dfc: Command) -> None:
@@ -208,7 +209,7 @@ def test_ops_lists_every_op_under_its_family(dfc: Command) -> None:
     assert dfc("ops", "--count").out == f"{len(registry.all_records())}\n"
 
 
-@pytest.mark.parametrize("name", [record.name for record in registry.all_records()])
+@one_test_for_all([record.name for record in registry.all_records()])
 def test_ops_describes_each_op(name: str, dfc: Command) -> None:
     ended = dfc("ops", name)
     assert (ended.code, ended.err) == (0, "")

@@ -1,7 +1,5 @@
 """Samples of every op pass the check of nodes, invalid ones do not."""
 
-import pytest
-
 from dfc.ir.attributes import Literal
 from dfc.ir.dtypes import from_numpy
 from dfc.ir.graph import Node, Value
@@ -10,6 +8,7 @@ from dfc.ir.verify import Situation
 from dfc.ops import registry
 from dfc.ops.check import check_node
 from dfc.ops.record import Array, Effect
+from tests.support.one_test_for_all import one_test_for_all
 
 PURE = [r for r in registry.all_records() if r.effect is Effect.PURE and r.family not in ("control", "gradient")]
 
@@ -20,7 +19,7 @@ def type_of(array: Array) -> TensorType:
     return tensor(dtype, *array.shape)
 
 
-@pytest.mark.parametrize("record", PURE, ids=lambda record: record.name)
+@one_test_for_all(PURE)
 def test_samples_are_accepted_and_invalid_ones_refused(record) -> None:
     for sample in record.samples():
         operands = [Value(type_of(array), "x") for array in sample.operands]

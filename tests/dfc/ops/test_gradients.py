@@ -12,6 +12,7 @@ from dfc.ops import registry
 from dfc.ops.attributes import AxisAttributes, ReduceAttributes
 from dfc.ops.record import OpRecord, Sample
 from tests.support.one_test_an_op import one_test_an_op
+from tests.support.one_test_for_all import one_test_for_all
 from tests.support.ops import Scratch, backward, samples, weighted_sum
 from tests.support.sweeping import WHOLE, few
 
@@ -116,7 +117,7 @@ def test_second_gradient(record: OpRecord, sample: Sample, operands: list[np.nda
             _check_slope(scratch, again, second, value, array)
 
 
-@pytest.mark.parametrize("record", [r for r in registry.all_records() if r.gradient], ids=lambda r: r.name)
+@one_test_for_all([r for r in registry.all_records() if r.gradient])
 def test_no_cotangent_gives_none(record: OpRecord) -> None:
     sample = next(s for s in record.samples() if s.kind == "regular")
     scratch = Scratch()

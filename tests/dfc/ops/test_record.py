@@ -17,6 +17,7 @@ from dfc.ops.record import Effect, OpError, OpRecord
 from dfc.syntax.reader.parser import parse
 from dfc.transforms.scalar.rules import RULES
 from tests.support.one_test_an_op import one_test_an_op
+from tests.support.one_test_for_all import one_test_for_all
 from tests.support.ops import evaluate_sample, samples, types_of
 
 RECORDS = registry.all_records()
@@ -29,7 +30,7 @@ HOST |= {"queue_put", "queue_take", "queue_take_up_to", "queue_size", "queue_clo
 HOST |= {"mutex_acquire", "mutex_release"}
 HOST |= {"record_next", "parse_example", "decode_raw", "decode_image"}
 ALWAYS_VALID = {"dim", "read"}
-every_record = pytest.mark.parametrize("record", RECORDS, ids=lambda r: r.name)
+every_record = one_test_for_all(RECORDS)
 
 
 def _words_of_vocabulary() -> set[str]:

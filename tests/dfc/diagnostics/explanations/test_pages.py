@@ -13,6 +13,7 @@ from dfc.diagnostics.source import SourceFile
 from dfc.driver import api
 from tests.support.command_line import Command, Outcome, command
 from tests.support.documents import CodeBlock, code_blocks
+from tests.support.one_test_for_all import one_test_for_all
 from tests.support.snippets import endings
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -49,14 +50,14 @@ def test_codes_are_found_in_the_source() -> None:
     assert len(CODES) > 100
 
 
-@pytest.mark.parametrize("code", CODES)
+@one_test_for_all(CODES)
 def test_a_code_has_a_page(code: str) -> None:
     assert (PAGES / f"{code}.md").is_file(), (
         f"write dfc/diagnostics/explanations/{code}.md: what the rule is, why, and two programs"
     )
 
 
-@pytest.mark.parametrize("code", PAGED)
+@one_test_for_all(PAGED)
 def test_a_page_has_its_form(code: str) -> None:
     assert code in CODES, "no message bears this code any more"
     text = (PAGES / f"{code}.md").read_text(encoding="utf-8")
@@ -77,12 +78,12 @@ def codes_of(block: CodeBlock) -> list[str]:
     return sorted({each.code for each in api.check(SourceFile("program.dfg", block.text), {})})
 
 
-@pytest.mark.parametrize("code", IN_DFG)
+@one_test_for_all(IN_DFG)
 def test_the_program_that_fails_gives_exactly_this_code(code: str) -> None:
     assert codes_of(programs(code)["Fails"]) == [code]
 
 
-@pytest.mark.parametrize("code", IN_DFG)
+@one_test_for_all(IN_DFG)
 def test_the_fixed_program_gives_no_message(code: str) -> None:
     assert codes_of(programs(code)["Fixed"]) == []
 

@@ -14,6 +14,7 @@ from dfc.elaborate.expressions.prelude import COMPOSITE, SPECIAL
 from dfc.elaborate.names.foreign import ELSEWHERE_IN_STD, FOREIGN_NAMES, MISSING, RENAMED, known_elsewhere
 from dfc.ops import registry
 from tests.support.building import codes, graph_of, messages, run
+from tests.support.one_test_for_all import one_test_for_all
 from tests.support.sweeping import few
 
 PRELUDE = {record.name for record in registry.all_records() if record.in_prelude} | set(COMPOSITE) | set(SPECIAL)
@@ -29,27 +30,27 @@ DATA = {
 HEAD = "readonly entry f(x: f32[4, 4], a: f32[4], b: f32[4], c: bool[4], d: bool[4]) -> (y: f64) {\n  return "
 
 
-@pytest.mark.parametrize("name", few([*FOREIGN_NAMES, *RENAMED, *ELSEWHERE_IN_STD], 90))
+@one_test_for_all(few([*FOREIGN_NAMES, *RENAMED, *ELSEWHERE_IN_STD], 90))
 def test_a_foreign_name_has_a_remedy(name: str) -> None:
     told = messages(f"entry f(x: f32[3]) -> f32 {{\n  let y = {name}(x)\n  return x[0]\n}}\n")
     assert "error[E0201]" in told
     assert f"= help: {known_elsewhere(name)}" in told
 
 
-@pytest.mark.parametrize("name", FOREIGN_NAMES)
+@one_test_for_all(FOREIGN_NAMES)
 def test_the_functions_of_a_remedy_exist(name: str) -> None:
     written = re.findall(r"(?<![.\w])(\w+)\(", "".join(re.findall(r"`[^`]*`", FOREIGN_NAMES[name])))
     assert set(written) <= PRELUDE | {"debug", "f", "name"}
     assert set(re.findall(r"dice\.(\w+)", FOREIGN_NAMES[name])) <= METHODS
 
 
-@pytest.mark.parametrize("name", RENAMED)
+@one_test_for_all(RENAMED)
 def test_a_renamed_function_exists_and_its_foreign_name_does_not(name: str) -> None:
     assert RENAMED[name] in PRELUDE
     assert name not in PRELUDE
 
 
-@pytest.mark.parametrize("name", ELSEWHERE_IN_STD)
+@one_test_for_all(ELSEWHERE_IN_STD)
 def test_what_std_offers_is_there(name: str) -> None:
     module, own = ELSEWHERE_IN_STD[name]
     assert codes(f"from {module} import {own}\n") == []

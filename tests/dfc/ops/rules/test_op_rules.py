@@ -27,6 +27,7 @@ from dfc.ops.rules.row_sparsity import Sparse, Term
 from dfc.ops.rules.sharding import COMMON, SUM, Cutting, Split
 from dfc.ops.rules.signs import Sign
 from dfc.ops.rules.use import NeededWhole
+from tests.support.one_test_for_all import one_test_for_all
 
 RULES = [field.name for field in fields(OpRules) if getattr(DEFAULTS, field.name) is not None and field.default is None]
 """The fields that are rules; the others are facts, which hold or not."""
@@ -40,7 +41,7 @@ def test_the_rules_are_these() -> None:
     assert RULES == ["sharding", "degree", "cost", "row_sparsity", "sign", "statistic"]
 
 
-@pytest.mark.parametrize("record", MET, ids=lambda record: record.name)
+@one_test_for_all(MET)
 def test_a_record_states_each_rule_or_means_the_default(record: OpRecord) -> None:
     assert [name for name in RULES if getattr(record.rules, name) is None] == []
 
