@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dfc.cli.array_files import Archive, read_array
+from tests.support.one_test_for_all import one_test_for_all
 
 KINDS = ("<f4", ">f4", "<f8", "<f2", "<i8", "|u1", "|b1", "<c8", "<U3", "|S5", "<M8[s]", "|V3")
 SHAPES = ((), (0,), (5,), (4, 3), (2, 0, 3), (1,) * 32)
@@ -22,10 +24,9 @@ def written(path: Path, head: str, version: tuple[int, int] = (1, 0), data: byte
     return str(path)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("turned", [False, True])
-def test_an_array_is_what_numpy_reads(kind: str, shape: tuple[int, ...], turned: bool, tmp_path: Path) -> None:
+@one_test_for_all(product(KINDS, SHAPES, (False, True)))
+def test_an_array_is_what_numpy_reads(case: tuple[str, tuple[int, ...], bool], tmp_path: Path) -> None:
+    kind, shape, turned = case
     count = int(np.prod(shape))
     array = np.frombuffer(bytes(k % 2 for k in range(count * np.dtype(kind).itemsize)), kind).reshape(shape)
     array = np.array(array, order="F" if turned else "C")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.building import messages
 from tests.support.golden import Case, check_case, read_cases
+from tests.support.one_test_for_all import one_test_for_all
 
 CASES = read_cases(Path(__file__).with_name("mistakes.cases"))
 
@@ -17,7 +18,7 @@ def test_the_message_is_the_expected_one(case: Case, bless: bool) -> None:
     check_case(case, messages(case.source, "model.dfg"), bless)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@one_test_for_all(CASES)
 def test_messages_are_short_and_plain(case: Case) -> None:
     assert case.expected.isascii()
     for line in case.expected.splitlines():

@@ -9,6 +9,7 @@ import pytest
 from dfc.diagnostics.diagnostic import render
 from tests.support.deploying import diagnosed
 from tests.support.golden import Case, check_case, read_cases
+from tests.support.one_test_for_all import one_test_for_all
 
 CASES = read_cases(Path(__file__).with_name("mistakes.cases"))
 
@@ -20,7 +21,7 @@ def test_the_messages_are_the_expected_ones(case: Case, bless: bool) -> None:
     check_case(case, "\n\n".join(map(render, found)), bless)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@one_test_for_all(CASES)
 def test_messages_are_short_and_plain(case: Case) -> None:
     assert case.expected.isascii()
     for line in case.expected.splitlines():

@@ -13,6 +13,7 @@ from dfc.elaborate.names.scope import BindingRole, Pending
 from dfc.elaborate.types.entities import PreludeFunction, Unknown
 from dfc.ops import registry, table
 from tests.support.building import codes, graph_of, messages, result
+from tests.support.one_test_for_all import one_test_for_all
 
 A = np.array([[1.5, -2.0, 0.5], [3.0, 0.25, -1.0]], np.float64)
 V = np.array([2.0, -1.0, 0.5])
@@ -128,8 +129,9 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("call", "type_", "expected"), CALLS, ids=[c for c, _, _ in CALLS])
-def test_a_call_means_what_numpy_says(call: str, type_: str, expected: np.ndarray | None) -> None:
+@one_test_for_all(CALLS)
+def test_a_call_means_what_numpy_says(case: tuple[str, str, np.ndarray | None]) -> None:
+    call, type_, expected = case
     program = f"entry f(a: f64[2, 3], v: f64[3], i: i32[2, 3]) -> {type_} {{ return {call} }}"
     if expected is None:
         expected = np.log(np.exp(A).sum(1)) - A[[0, 1], [0, 2]]

@@ -17,6 +17,7 @@ from dfc.transforms.scalar.rules import RULES
 from dfc.transforms.scalar.simplify import rules_by_identity, simplify
 from tests.support.agreeing import verified
 from tests.support.making import Making
+from tests.support.one_test_for_all import one_test_for_all
 
 FACTS = {
     "commutative": "cse",
@@ -71,9 +72,9 @@ def agree(m: Making, value, fed: np.ndarray) -> None:
     assert same_bits(before, evaluate(after, "e", {"x": fed}).result)
 
 
-@pytest.mark.parametrize("dtype", [F32, F64, I8, I32, U8, BOOL], ids=str)
-@pytest.mark.parametrize("op", BINARY)
-def test_operations_with_constants_keep_every_bit(op: str, dtype: DType) -> None:
+@one_test_for_all(product(BINARY, [F32, F64, I8, I32, U8, BOOL]))
+def test_operations_with_constants_keep_every_bit(case: tuple[str, DType]) -> None:
+    op, dtype = case
     fed = np.array(numbers(dtype)).astype(dtype.numpy)
     done = 0
     for number, left in product(numbers(dtype), (True, False)):
