@@ -96,6 +96,19 @@ def test_operations_with_constants_keep_every_bit(case: tuple[str, DType]) -> No
     assert done
 
 
+@pytest.mark.parametrize("dtype", [F32, I8, BOOL], ids=str)
+def test_operations_with_constants_of_their_shape_keep_every_bit(dtype: DType) -> None:
+    """Which may stand for the result, as others may not."""
+    for op, number, element in product(("mul", "and", "or"), numbers(dtype), numbers(dtype)):
+        m = Making()
+        x, c = m.feed("x", tensor(dtype)), m.constant(number, dtype)
+        try:
+            y = m.op(op, x, c)
+        except OpError:
+            continue
+        agree(m, y, np.array(element).astype(dtype.numpy))
+
+
 @pytest.mark.parametrize("dtype", [F32, F64, I8, U8, BOOL], ids=str)
 def test_pairs_of_operations_keep_every_bit(dtype: DType) -> None:
     fed = np.array(numbers(dtype)).astype(dtype.numpy)
