@@ -1,5 +1,6 @@
 """Tests that run in several forks end as they do in one process; a worker that dies costs one test."""
 
+import gc
 import os
 import re
 import signal
@@ -46,6 +47,7 @@ def run(
     output = folder / "output"
 
     def tests() -> None:
+        gc.freeze()  # at its end pytest looks for garbage five times, here in all that this process has ever made
         signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background ignores it
         if at_forks is not None:
             os.register_at_fork(after_in_parent=at_forks)
