@@ -143,9 +143,9 @@ class Stopper:
         is_left = self._on_stop is None or self._on_stop(number)
         self.signals += 1
         if not self.signal:
+            self.signal, self._at = number, time.monotonic()  # first: who reads the message may send the next at once
             if is_left:
                 os.write(2, STOPPING)
-            self.signal, self._at = number, time.monotonic()
             return
         can_interrupt = self.patience is not None and self.signals == 2
         if is_left and not can_interrupt and time.monotonic() - self._at >= SAME_REQUEST:

@@ -65,24 +65,33 @@ def in_the_third_step(
             process.kill()
 
 
+def two_lines(process: subprocess.Popen[str]) -> str:
+    """The first two that it says, once it has: a further signal is one of its own then."""
+    assert process.stderr is not None
+    return process.stderr.readline() + process.stderr.readline()
+
+
 def state(folder: str) -> tuple[int, float]:
     module = dfc_runtime.load("model.bundle", summaries=lambda _: None)
     module.restore(folder)
     return int(module.state["n"]), float(module.state["v"][999])
 
 
+PATIENT = "from dfc.cli import patience; patience.GRACE_S = 1e6; from dfc.__main__ import main; main()"
+"""The command, which waits for a step as long as nobody asks again."""
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_second_signal_interrupts_the_step_and_saves_the_one_before(
     number: signal.Signals, code: int, here: Path, dfc: Command
 ) -> None:
-    with in_the_third_step("--steps", "9", "--state", "st") as process:
+    with in_the_third_step("--steps", "9", "--state", "st", tool=(sys.executable, "-c", PATIENT)) as process:
         os.kill(process.pid, number)
-        time.sleep(0.3)
-        assert process.poll() is None  # the step goes on
-        time.sleep(1)
+        assert two_lines(process) == BEGINS + SAYS
+        assert process.poll() is None  # the step goes on, and takes a processor
         os.kill(process.pid, number)
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (code, BEGINS + SAYS)
+    assert (process.returncode, err) == (code, "")
     assert "train: 2 steps" in out and "stopped by a signal" in out
     assert state("st") == (2, 2.0)
 
@@ -103,12 +112,14 @@ def test_a_single_call_that_is_interrupted_gives_nothing(here: Path) -> None:
     module = dfc_runtime.load("model.bundle", summaries=lambda _: None)
     module.state["n"] = 2
     module.save("st")
-    with in_the_third_step("--state", "st", "--out", "out.npz", first=3) as process:
-        for _ in range(2):
-            os.kill(process.pid, signal.SIGINT)
-            time.sleep(1.1)
+    with in_the_third_step(
+        "--state", "st", "--out", "out.npz", first=3, tool=(sys.executable, "-c", PATIENT)
+    ) as process:
+        os.kill(process.pid, signal.SIGINT)
+        assert two_lines(process) == "the run goes on from st/step-1\n" + SAYS
+        os.kill(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "the run goes on from st/step-1\n" + SAYS)
+    assert (process.returncode, err) == (130, "")
     assert "done" not in out and not (here / "out.npz").exists()
     assert state("st") == (2, 0.0)
 
