@@ -1,13 +1,17 @@
 """Texts that differ in numbers alone: what they become one text for, what stays, and that each keeps its meaning."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
 
 from dfc_runtime.code_memory import MappedCode
 from dfc_target_cpu.link.build import compile_objects, link_objects
 from dfc_target_cpu.link.numbers import Linked, share_texts
 from dfc_target_cpu.llvm.text import ModuleText, Parameter
-from dfc_target_cpu.llvm.values import i64
+from dfc_target_cpu.llvm.values import constant, i64, vector_type
 from tests.support.cpu_code import host
 
 
@@ -45,13 +49,17 @@ def counted(
 
 
 def results(linked: Sequence[Linked], x: int) -> list[int]:
-    """What the function of each text gives, all of them in one image."""
+    """What these functions give."""
+    return [function(x) for function in functions(linked, ctypes.c_int64, ctypes.c_int64)]
+
+
+def functions(linked: Sequence[Linked], result: type | None, argument: type) -> list[Callable[[int], Any]]:
+    """The function of each text, all of them in one image."""
     names = [{"run_0": f"run_{number}"} for number in range(len(linked))]
     objects = compile_objects([one.text for one in linked], host())
     image = link_objects(objects, host(), None, names, [one.tables for one in linked])
     code = MappedCode(image.code)
-    functions = (code.function(image.offset(f"run_{n}"), ctypes.c_int64, [ctypes.c_int64]) for n in range(len(linked)))
-    return [function(x) for function in functions]
+    return [code.function(image.offset(f"run_{n}"), result, [argument]) for n in range(len(linked))]
 
 
 def test_texts_of_other_sizes_are_compiled_once_and_mean_what_they_did():
@@ -81,6 +89,29 @@ def test_numbers_that_go_together_are_one_word():
     assert [one.tables for one in linked] == [{"numbers": _word(3)}, {"numbers": _word(8)}]
     others = share_texts([counting(steps=3, stride=3), counting(steps=8, stride=9)])
     assert [one.tables["numbers"] for one in others] == [_word(3) + _word(3), _word(9) + _word(8)]
+
+
+def scaling(element: str, lanes: int, factor: float) -> str:
+    """Multiplies numbers in memory by a factor."""
+    m = ModuleText(host().triple)
+    f = m.function("run_0", "void", [Parameter("ptr", "x")], linkage="external")
+    vector = vector_type(lanes, element)
+    f.store(f.fmul(f.load(vector, f.arguments[0], align=4), constant(vector, factor)), f.arguments[0], align=4)
+    f.ret()
+    m.add(f)
+    return m.text()
+
+
+@pytest.mark.parametrize(("element", "lanes"), [("float", 8), ("float", 1), ("double", 4), ("double", 1)])
+def test_factors_are_words_but_for_one(element: str, lanes: int) -> None:
+    factors = [0.1, -3.0, 1e-30, 1.0]
+    linked = share_texts([scaling(element, lanes, factor) for factor in factors])
+    assert [one.text == linked[0].text for one in linked] == [True, True, True, False]
+    numbers = np.random.default_rng(1).standard_normal(lanes).astype({"float": "f4", "double": "f8"}[element])
+    for factor, function in zip(factors, functions(linked, None, ctypes.c_void_p), strict=True):
+        scaled = numbers.copy()
+        function(scaled.ctypes.data)
+        np.testing.assert_array_equal(scaled, numbers * numbers.dtype.type(factor))
 
 
 def _word(number: int) -> bytes:
