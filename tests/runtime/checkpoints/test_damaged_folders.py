@@ -15,7 +15,7 @@ from tests.support import gating
 
 def test_damaged_folders_end_in_an_error_or_a_result() -> None:
     seed = 2026  # the gate takes a new one each time
-    found = list(gating.findings(checkpoints.cases(seed), 24, memory=checkpoints.MEMORY))
+    found = list(gating.findings(checkpoints.cases(seed), 14, memory=checkpoints.MEMORY))
     assert found == [], f"seed {seed}"
 
 

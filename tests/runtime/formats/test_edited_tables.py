@@ -121,24 +121,24 @@ def all_refused(data: bytes, seeds: range, run: Callable[[bytes], list[object]])
             assert problem.exit_code == 4
 
 
-@pytest.mark.parametrize("first", few(range(0, 2000, 250), 1))
+@pytest.mark.parametrize("first", few(range(0, 2000, 125), 1))
 def test_edits_of_a_program_on_one_rank_never_run(first: int) -> None:
     data = dfc.compile(text=PROGRAM).to_bytes()
-    assert in_child(lambda: all_refused(data, range(first, first + 250), run_alone)) == 0
+    assert in_child(lambda: all_refused(data, range(first, first + 125), run_alone)) == 0
 
 
-@pytest.mark.parametrize("first", few(range(0, 1000, 125), 1))
+@pytest.mark.parametrize("first", few(range(0, 1000, 60), 1))
 def test_edits_of_a_plan_for_a_gpu_never_run(first: int) -> None:
     data = dfc.compile(text=PROGRAM, target="cuda", variants=[SIMULATOR]).to_bytes()
     with simulated_devices():
-        assert in_child(lambda: all_refused(data, range(first, first + 125), run_alone)) == 0
+        assert in_child(lambda: all_refused(data, range(first, first + 60), run_alone)) == 0
 
 
-@pytest.mark.parametrize("first", few(range(0, 1200, 120), 1))
+@pytest.mark.parametrize("first", few(range(0, 1200, 60), 1))
 def test_edits_of_what_is_said_of_all_ranks_never_run(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_LOOK_EVERY", 1)  # threads that wait sleep longer than ranks do
     data = cluster_bundle(PROGRAM, SPREAD)
-    assert in_child(lambda: all_refused(data, range(first, first + 120), run_on_ranks)) == 0
+    assert in_child(lambda: all_refused(data, range(first, first + 60), run_on_ranks)) == 0
 
 
 @pytest.mark.parametrize("role", ["ps-0", "worker-0"])
@@ -148,7 +148,7 @@ def test_edits_inside_of_a_role_never_run(role: str, monkeypatch: pytest.MonkeyP
     inner = roles_of(data)[f"role/{role}"]
 
     def work() -> None:
-        for seed in few(range(400), 40):
+        for seed in few(range(400), 25):
             other = edited(inner, seed)
             if other is None:
                 continue
