@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from dfc.cli.tables import seconds, size, table
-from dfc.distribute.simulate import DEFAULT, StepPrediction
+from dfc.distribute.simulate import DEFAULT, StepPrediction, SumPrediction
 from dfc.driver.scaling import Scenario, read_network
 from dfc_runtime.errors import counted
 
@@ -47,10 +47,15 @@ def as_text(predictions: Sequence[StepPrediction], asked: Sequence[Scenario]) ->
         head = f"entry {entry}: a step, predicted; network: {files}"
         lines = [head, *table([*columns, "bottleneck"], rows, right=columns)]
         last = max(own, key=lambda each: each.ranks)
-        lines += ["", f"sums on {counted(last.ranks, 'rank', ',')}"]
-        lines += table(["name", "size", "added"], [[key, size(count), how] for key, count, how in last.sums], ["size"])
+        lines += ["", f"sums on {counted(last.ranks, 'rank', ',')}, and what each would take by itself"]
+        lines += table(["name", "size", "added", "takes", "other ways"], [*map(_sum_row, last.sums)], ["size", "takes"])
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
+
+
+def _sum_row(each: SumPrediction) -> list[str]:
+    others = [f"{how} {seconds(took)}" for how, took in each.alone.items() if how != each.how]
+    return [each.key, size(each.size), each.how, seconds(each.alone[each.how]), "; ".join(others)]
 
 
 def _row(each: StepPrediction) -> list[str]:
@@ -84,7 +89,10 @@ def as_json(predictions: Sequence[StepPrediction]) -> str:
                     "most_sent": each.most_sent,
                     "most_received": each.most_received,
                     "mean_sent": each.mean_sent,
-                    "sums": [{"name": key, "bytes": count, "added": how} for key, count, how in each.sums],
+                    "sums": [
+                        {"name": one.key, "bytes": one.size, "added": one.how, "alone": dict(one.alone)}
+                        for one in each.sums
+                    ],
                 }
                 for each in predictions
             ]

@@ -7,5 +7,6 @@ one sum over all ranks, by the run side's own plan) and `step`, which goes throu
 
 from dfc.distribute.simulate.network import DEFAULT, Network, network_of
 from dfc.distribute.simulate.step import Job, StepPrediction, simulated
+from dfc.distribute.simulate.sums import SumPrediction
 
-__all__ = ["DEFAULT", "Job", "Network", "StepPrediction", "network_of", "simulated"]
+__all__ = ["DEFAULT", "Job", "Network", "StepPrediction", "SumPrediction", "network_of", "simulated"]

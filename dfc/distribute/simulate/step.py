@@ -24,7 +24,7 @@ from dfc.distribute.replicate.model import Replication
 from dfc.distribute.simulate.calls import Calls
 from dfc.distribute.simulate.clocks import Clocks, Ranks
 from dfc.distribute.simulate.network import Network
-from dfc.distribute.simulate.sums import Sum, finish_together
+from dfc.distribute.simulate.sums import Sum, SumPrediction, compared, finish_together
 from dfc.ir import walk
 from dfc.ir.attributes import Attributes
 from dfc.ir.graph import Entry, Node, Value
@@ -53,8 +53,7 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class StepPrediction:
     """`seconds` until the call returns; `computing` those of the mean rank of the replicated job. `busy` has the most
-    that any rank is busy with, by the name of the resource; bytes are those that one rank sends, or receives. `sums`
-    have the key, the bytes, and who adds."""
+    that any rank is busy with, by the name of the resource; bytes are those that one rank sends, or receives."""
 
     entry: str
     ranks: int
@@ -65,7 +64,7 @@ class StepPrediction:
     most_sent: float
     most_received: float
     mean_sent: float
-    sums: Sequence[tuple[str, int, str]]
+    sums: Sequence[SumPrediction]
 
     @property
     def bottleneck(self) -> tuple[str, float]:
@@ -159,16 +158,22 @@ class _Step:
     def _sum(self, key: str) -> Sum:
         known = self._sums.get(key)
         if known is None:
-            combination = next(each for each in self._replication.combinations if each.key == key)
-            type_ = combination.type
-            item = type_.machine.numpy.itemsize
-            elements = self._costs.bytes_of_type(type_) // item
-            ranks, number = self._job.ranks(None), len(self._sums)
-            joined = combination.how == JOINED
-            elements = -(-elements // len(ranks)) if joined else elements
-            first = number % self._job.tasks
+            elements, item, joined = self._summed(key)
+            ranks, first = self._job.ranks(None), len(self._sums) % self._job.tasks
             known = self._sums[key] = Sum(key, elements, item, self._blocks, ranks, first, is_joined=joined)
         return known
+
+    def _summed(self, key: str) -> tuple[int, int, bool]:
+        """Of what is summed, or joined, the elements that each rank has, the bytes of one, and whether it is joined."""
+        combination = next(each for each in self._replication.combinations if each.key == key)
+        item = combination.type.machine.numpy.itemsize
+        elements = self._costs.bytes_of_type(combination.type) // item
+        joined = combination.how == JOINED
+        return -(-elements // self._job.tasks) if joined else elements, item, joined
+
+    def _compared(self, key: str) -> SumPrediction:
+        elements, item, joined = self._summed(key)
+        return compared(key, elements, item, self._blocks, self._job.tasks, self._clocks.network, is_joined=joined)
 
     def _fetch(self, value: Value, site: TaskSite) -> None:
         """A value of another site comes over the network, once."""
@@ -204,7 +209,7 @@ class _Step:
             float(clocks.bytes_out.max()),
             float(clocks.bytes_in.max()),
             float(clocks.bytes_out.mean()),
-            [(each.key, each.size, each.how) for each in self._sums.values()],
+            [self._compared(key) for key in self._sums],
         )
 
 

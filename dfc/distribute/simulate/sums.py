@@ -6,17 +6,30 @@ Before: when each rank has summed its own blocks. After: when each rank has the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.place.cost import MEMORY_RATE
 from dfc.distribute.simulate.clocks import Clocks, Ranks
+from dfc.distribute.simulate.network import Network
 from dfc.distribute.simulate.tree_messages import Level, climb, levels
 from dfc_runtime.distributed.reduce.exchange import FULL_BYTES
-from dfc_runtime.distributed.reduce.reduction_plan import EXCHANGE, TREES, make_plan
+from dfc_runtime.distributed.reduce.reduction_plan import EXCHANGE, MANNERS, TREES, Manner, make_plan
 
 EXCHANGED, IN_CHUNKS, AT_ONE_RANK, ALONG_TREES = "everybody adds all", "in chunks, by all", "by one rank", "along trees"
+
+
+@dataclass(frozen=True, slots=True)
+class SumPrediction:
+    """A sum of `size` bytes: who adds, and the seconds that it would take by itself in this and in other ways, by what
+    these are called. Those of a step overlap with each other and with computing, and take less of it."""
+
+    key: str
+    size: int
+    how: str
+    alone: Mapping[str, float]
 
 
 class Sum:
@@ -33,9 +46,10 @@ class Sum:
         first_owner: int,
         *,
         is_joined: bool = False,
+        manner: Manner | None = None,
     ) -> None:
         self.key, self.size, self._ranks = key, elements * item_size, ranks
-        plan = make_plan(blocks, len(ranks), elements, item_size, first_owner)
+        plan = make_plan(blocks, len(ranks), elements, item_size, first_owner, how=manner)
         self._roots = 1 if is_joined else max(len(each) for each in plan.roots)
         self._owners = ranks[sorted(set(plan.owner_of))]
         self._others = len(ranks) - 1
@@ -124,3 +138,18 @@ def finish_together(sums: Iterable[Sum], clocks: Clocks) -> None:
     climb([each.start_climbing() for each in unfinished if each.how == ALONG_TREES], clocks)
     for each in unfinished:
         each.finish(clocks)
+
+
+def compared(
+    key: str, elements: int, item_size: int, blocks: int, ranks: int, network: Network, *, is_joined: bool = False
+) -> SumPrediction:
+    """A sum by itself on so many ranks, in each way that there is."""
+    all_ranks, how, alone = np.arange(ranks), "", dict[str, float]()
+    for manner in (None,) if is_joined else (None, *MANNERS):
+        one = Sum(key, elements, item_size, blocks, all_ranks, 0, is_joined=is_joined, manner=manner)
+        clocks = Clocks(ranks, network)
+        one.contribute(clocks, 0.0)
+        one.wait(clocks)
+        how = how or one.how
+        alone.setdefault(one.how, float(clocks.now.max()))
+    return SumPrediction(key, elements * item_size, how, alone)

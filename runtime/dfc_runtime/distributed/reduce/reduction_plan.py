@@ -36,6 +36,7 @@ Manner = Literal["exchange", "owners", "trees"]
 EXCHANGE: Manner = "exchange"
 OWNERS: Manner = "owners"
 TREES: Manner = "trees"
+MANNERS = (EXCHANGE, OWNERS, TREES)
 
 
 def dealt(blocks: int, tasks: int, task: int) -> Node:
@@ -112,12 +113,18 @@ class Plan:
 
 
 def make_plan(
-    blocks: int, tasks: int, elements: int, item_size: int, first_owner: int = 0, chunk_bytes: int = CHUNK_BYTES
+    blocks: int,
+    tasks: int,
+    elements: int,
+    item_size: int,
+    first_owner: int = 0,
+    chunk_bytes: int = CHUNK_BYTES,
+    how: Manner | None = None,
 ) -> Plan:
     """The plan for arrays of so many elements. What is too small to be cut belongs to the task `first_owner`: sums of
-    different values have different ones, so that all tasks add."""
+    different values have different ones, so that all tasks add. `how` is decided here, but for who compares."""
     size = elements * item_size
-    how = _manner(size, tasks)
+    how = how or _manner(size, tasks)
     count = 1
     if how == OWNERS:
         count = max(1, tasks * min(-(-size // (tasks * chunk_bytes)), size // (tasks * FEWEST_BYTES)))

@@ -100,7 +100,8 @@ def test_of_several_ranks_each_sum_costs_two_requests_and_a_call_each_end() -> N
 def test_bytes_are_those_of_feeds_and_gradients() -> None:
     """Each rank sends its part of the gradient to three others, and its sum of a quarter to three; rank 0 feeds."""
     one = predicted(4, FREE)
-    assert one.sums[0] == ("train/grad", WEIGHTS, "in chunks, by all")
+    gradient = one.sums[0]
+    assert (gradient.key, gradient.size, gradient.how) == ("train/grad", WEIGHTS, "in chunks, by all")
     exchanged = 2 * WEIGHTS * 3 / 4
     feed = 2 * 64 * 300 * 4  # two blocks of 64 rows
     assert one.most_received == pytest.approx(exchanged + feed, rel=1e-3)

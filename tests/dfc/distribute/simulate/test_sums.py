@@ -8,7 +8,7 @@ import pytest
 from dfc.distribute.place.cost import MEMORY_RATE
 from dfc.distribute.simulate.clocks import Clocks
 from dfc.distribute.simulate.network import Network
-from dfc.distribute.simulate.sums import ALONG_TREES, AT_ONE_RANK, EXCHANGED, IN_CHUNKS, Sum, finish_together
+from dfc.distribute.simulate.sums import ALONG_TREES, AT_ONE_RANK, EXCHANGED, IN_CHUNKS, Sum, compared, finish_together
 from dfc_runtime.distributed.reduce.exchange import framing
 from dfc_runtime.distributed.reduce.operation import Group, Operation
 from dfc_runtime.distributed.reduce.reducer import Reducer
@@ -137,3 +137,18 @@ def test_sums_along_trees_share_the_waits() -> None:
     for each in sums:
         each.wait(clocks)
     assert clocks.now.max() == pytest.approx(12e-3, rel=0.01)
+
+
+def test_each_way_to_add_is_predicted_beside_the_one_that_is_taken() -> None:
+    one = compared("g", 1000, 4, 2, 2, NETWORK)
+    at_once, there_and_back = predicted(2, 2, 1000)[1].now.max(), 2 * (4000 / 1e6 + 1e-3)
+    assert (one.how, one.size) == (EXCHANGED, 4000)
+    assert one.alone[EXCHANGED] == at_once
+    assert there_and_back < one.alone[AT_ONE_RANK] < there_and_back + 1e-3  # and the adding, and four messages
+    many = compared("g", 1000, 4, 64, 64, NETWORK)
+    assert many.how == ALONG_TREES == min(many.alone, key=lambda how: many.alone[how])
+    assert set(many.alone) == {ALONG_TREES, EXCHANGED, AT_ONE_RANK}
+
+
+def test_what_is_joined_goes_one_way() -> None:
+    assert set(compared("g", 1000, 4, 4, 4, NETWORK, is_joined=True).alone) == {EXCHANGED}
