@@ -97,6 +97,7 @@ def test_a_run_that_was_stopped_by_a_signal_to_a_rank_goes_on_to_the_same_bits(f
         assert err.startswith(begins), err
         before, steps = steps, _saved_steps(saved)
         assert steps > before
+        assert store.find(saved).checkpoint.about.progress["steps"] == steps  # of the run, not of this start of it
     assert digest(saved) == train(folder, tmp_path, 1, "whole", steps=steps)
 
 
