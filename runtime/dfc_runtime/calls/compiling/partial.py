@@ -8,7 +8,7 @@ the module, and that its calls run alone, after the module's own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
@@ -132,7 +132,7 @@ class PartialEntries:
         whole = self._machinery
         with bundles.opened(data) as bundle:
             manifest = bundle.manifest
-            _check_state(manifest.state, whole.state.entries)
+            _check_state(manifest.state, whole.state.entries, whole.state.omitted)
             hosts = whole.hosts.of(manifest, handlers)
             threads = self.origin.threads
             image, state_owner, number = image_for(bundle, self.origin.device), whole.driver, self.origin.device
@@ -194,9 +194,13 @@ def import_compiler(sources: Mapping[str, str]) -> ModuleType:
     return compiler
 
 
-def _check_state(parts: Sequence[StateEntry], whole: Mapping[str, StateEntry]) -> None:
-    """Another version of the compiler might name or type state in another way."""
+def _check_state(parts: Sequence[StateEntry], whole: Mapping[str, StateEntry], omitted: Collection[str]) -> None:
+    """What is asked for may need state of entries that were left out; and another version of the compiler might name or
+    type state in another way."""
     for entry in parts:
+        if entry.name in omitted:
+            text = f"that needs `{entry.name}`, which only entries use that were left out of the bundle"
+            raise UnsupportedError(f"{text}: compile the program with these", code="E1001")
         known = whole.get(entry.name)
         if known is None or (known.dtype, known.shape) != (entry.dtype, entry.shape):
             text = (
