@@ -1,6 +1,6 @@
 """The matrices of cases of which `make test` runs a few, whole: all files that import `tests.support.sweeping` or
-hypothesis. With them the tests of the target for processors that `make test` runs with instructions chosen quickly
-(`quick_code`).
+hypothesis. With them the tests of the target for processors, and of whole programs, that `make test` runs with
+instructions chosen quickly (`quick_code`).
 
     python -m tests.gate.sweeps [--seed N] [FILE ...]
 
@@ -16,10 +16,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.quick_code import is_selected_quickly
+from tests.support.quick_code import is_quick, is_selected_quickly
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORTS = ("\nfrom tests.support.sweeping import", "\nfrom hypothesis import")
+WHOLE_PROGRAMS = ("samples/", "bench/")
+"""Tests of programs that people have, whose native code is to be what they get, too."""
 TIMEOUT = 1800
 """Seconds for one test: what is no sweep keeps its own limit."""
 
@@ -33,7 +35,9 @@ def files() -> list[str]:
 def _is_swept(path: Path) -> bool:
     name = path.relative_to(ROOT / "tests").as_posix()
     text = path.read_text(encoding="utf-8")
-    return is_selected_quickly(name) or any(line in text for line in IMPORTS)
+    if is_selected_quickly(name) or (name.startswith(WHOLE_PROGRAMS) and is_quick(name)):
+        return True
+    return any(line in text for line in IMPORTS)
 
 
 def main() -> int:

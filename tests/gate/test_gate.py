@@ -42,6 +42,7 @@ def test_a_type_checker_that_is_not_installed_fails_its_part(
 def test_sweeps_run_all_files_that_have_more_cases_than_a_run_of_the_tests() -> None:
     named = sweeps.files()
     assert "tests/targets/cpu/test_folding.py" in named, "which has other code"
+    assert "tests/samples/test_learning.py" in named
     assert "tests/dfc/transforms/test_random_loops.py" in named and "tests/gate/test_gate.py" not in named
 
 
