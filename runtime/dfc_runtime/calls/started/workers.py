@@ -27,11 +27,13 @@ class _Worker:
         self._thread: threading.Thread | None = None
 
     def begin(self, name: str, call: Run) -> None:
-        """Named by whoever gives the call: from here on it is on its way."""
-        self._calls.put(call)
+        """Named by whoever gives the call: from here on it is on its way. Before the thread has it, which may be done
+        with it at once, and has no call then."""
         if self._thread is not None:
             self._thread.name = name
+            self._calls.put(call)
             return
+        self._calls.put(call)
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         try:
             self._thread.start()
