@@ -115,8 +115,8 @@ def write(
     modules: Mapping[str, str] | None = None,
     notes: Mapping[str, object] | None = None,
 ) -> Bundle:
-    """The bundle of a program: machine code, plans, signatures, source, and texts of imported files; `notes` beside
-    those of the target."""
+    """The bundle of a program: machine code, plans, signatures, source, and texts of imported files; `notes` are
+    added to those of the target."""
     signatures = {signature.name: signature for signature in program.signatures}
     manifest = Manifest(
         version=__version__,

@@ -47,6 +47,12 @@ class Value:
     def is_token(self) -> bool:
         return isinstance(self.type, TokenType)
 
+    @property
+    def resource(self) -> str:
+        """Of a token: the full name of the state whose effects it orders."""
+        assert isinstance(self.type, TokenType), self
+        return self.type.resource
+
     def __repr__(self) -> str:
         return f"<{self.name or '?'}: {self.type}>"
 

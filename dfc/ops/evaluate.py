@@ -71,7 +71,7 @@ def evaluate(
     count = len(outputs) - len(tokens)
     for token, value in zip(tokens, outputs[count:], strict=True):
         if isinstance(value, np.ndarray):
-            before[_resource(token)] = value
+            before[token.resource] = value
     return Outcome(tuple(_array(v) for v in outputs[:count]), before)
 
 
@@ -105,13 +105,8 @@ class _Unset:
 _Datum: TypeAlias = "Array | str | _Unset | None"
 
 
-def _resource(token: Value) -> str:
-    assert isinstance(token.type, TokenType), token
-    return token.type.resource
-
-
 def _resource_value(graph: Graph, token: Value, state: Mapping[str, Array]) -> _Datum:
-    name = _resource(token)
+    name = token.resource
     if name not in graph.resources:
         return None
     array = state.get(name)
@@ -259,10 +254,10 @@ class _Machine:
             raise UnsupportedError(f"`{node.op}` needs a host", code="E1001", spans=[node.span])
         names = node.attributes.resources
         tokens = [v for v in node.operands if v.is_token]
-        by_name = {_resource(v): datum for v, datum in zip(tokens, operands[1:], strict=True)}
+        by_name = {v.resource: datum for v, datum in zip(tokens, operands[1:], strict=True)}
         known = {name: _array(by_name[name]) for name in names if not isinstance(by_name[name], _Unset)}
         changed = self._host(node.op, str(operands[0]), known)
-        return [changed.get(_resource(v), by_name[_resource(v)]) for v in tokens]
+        return [changed.get(v.resource, by_name[v.resource]) for v in tokens]
 
     def _host_call(self, node: Node, operands: list[_Datum]) -> Sequence[_Datum]:
         """Tensors and a token, which is handed on. What the op's record says happens, but for messages."""

@@ -217,11 +217,11 @@ class _Straight:
 
     def _take(self, node: Node, copy: Node, carried: int) -> None:
         """What became of the results: pieces that every iteration has emitted are stacked by block again."""
-        new_tokens = {_resource(v): v for v in copy.results if v.is_token}
+        new_tokens = {v.resource: v for v in copy.results if v.is_token}
         self._network = new_tokens.get(NETWORK, self._network)
         for number, old in enumerate(node.results):
             if old.is_token:
-                self._emitter.common[old] = new_tokens[_resource(old)]
+                self._emitter.common[old] = new_tokens[old.resource]
             elif not self._splits.is_split(old):
                 self._emitter.common[old] = copy.results[number]
             elif number < carried:
@@ -392,9 +392,4 @@ class _Straight:
 def _in_order(values: Sequence[Value]) -> tuple[Value, ...]:
     """Plain values, then tokens by resource."""
     plain = [v for v in values if not v.is_token]
-    return (*plain, *sorted((v for v in values if v.is_token), key=_resource))
-
-
-def _resource(token: Value) -> str:
-    assert isinstance(token.type, TokenType)
-    return token.type.resource
+    return (*plain, *sorted((v for v in values if v.is_token), key=lambda token: token.resource))

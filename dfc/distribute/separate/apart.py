@@ -19,7 +19,7 @@ from dataclasses import replace
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
 from dfc.distribute.deployment.model import Replicate
 from dfc.distribute.separate.cone import Cone, gradient_cone
-from dfc.distribute.separate.reads import ReadsReplaced, resource_of, variable_read_by
+from dfc.distribute.separate.reads import ReadsReplaced, variable_read_by
 from dfc.distribute.separate.several import handed_by_several, of_sizes_and_feeds
 from dfc.distribute.separate.splitting import check_split
 from dfc.ir import walk
@@ -62,7 +62,7 @@ def _check_effects(entry: Entry, graph: Graph, statement: Replicate) -> None:
         if node.regions or not any(value.is_token for value in node.operands):
             continue
         is_variable = all(
-            resource_of(value) in graph.resources and graph.resources[resource_of(value)].kind is ResourceKind.VARIABLE
+            value.resource in graph.resources and graph.resources[value.resource].kind is ResourceKind.VARIABLE
             for value in node.operands
             if value.is_token
         )
@@ -132,8 +132,8 @@ def _reached(block: Block, able: Collection[Node]) -> dict[Node, None]:
 
 def _passed(node: Node) -> Iterator[tuple[Value, Value]]:
     """The tokens behind a node, each with the one before it."""
-    before = {resource_of(value): value for value in node.operands if value.is_token}
-    return ((value, before[resource_of(value)]) for value in node.results if value.is_token)
+    before = {value.resource: value for value in node.operands if value.is_token}
+    return ((value, before[value.resource]) for value in node.results if value.is_token)
 
 
 def _is_of_update(node: Node, cone: Cone) -> bool:

@@ -11,30 +11,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dfc.distribute.separate.reads import resource_of
 from dfc.ir.graph import Block, Entry, Node, Value
 from dfc.ir.rewrite import Pass, rebuild
 from dfc.ir.types import TokenType
-from dfc.ops.attributes import HostAttributes
-
-OPS = frozenset({"checkpoint_save", "checkpoint_restore"})
+from dfc.ops.effects.checkpoints import checkpoint_over, saved_state
 
 
 def checkpoint_copies(entry: Entry, copies: Mapping[str, str]) -> Entry:
-    """The entry, whose checkpoints have the copies (by variable) beside the variables."""
+    """The entry, whose checkpoints have the copies (by variable) with the variables."""
     if not any(_copied(node, copies) for node in entry.block.nodes):
         return entry
     block, output, values = entry.block, Block(), dict[Value, Value]()
-    begins = {resource_of(value): value for value in block.parameters if value.is_token}
-    ends = {resource_of(value): value for value in block.outputs if value.is_token}
+    begins = {value.resource: value for value in block.parameters if value.is_token}
+    ends = {value.resource: value for value in block.outputs if value.is_token}
     for node in block.nodes:
         (kept,) = rebuild(Block((), [node]), Pass(), values).nodes
         if copied := _copied(node, copies):
             for name in copied:
                 ends.setdefault(name, begins.setdefault(name, Value(TokenType(name))))
-            kept = _extended(kept, {name: values.get(ends[name], ends[name]) for name in copied})
-            behind = {resource_of(value): value for value in kept.results}
-            values.update({value: behind[resource_of(value)] for value in node.results})
+            path, *tokens = kept.operands
+            kept = checkpoint_over(kept, path, [*tokens, *(values.get(ends[name], ends[name]) for name in copied)])
+            behind = {value.resource: value for value in kept.results}
+            values.update({value: behind[value.resource] for value in node.results})
             ends.update({name: behind[name] for name in copied})
         output.nodes.append(kept)
     feeds = (value for value in block.parameters if not value.is_token)
@@ -47,22 +45,4 @@ def checkpoint_copies(entry: Entry, copies: Mapping[str, str]) -> Entry:
 
 def _copied(node: Node, copies: Mapping[str, str]) -> list[str]:
     """The copies of what a node saves or restores."""
-    if node.op not in OPS:
-        return []
-    assert isinstance(node.attributes, HostAttributes)
-    return [copies[name] for name in node.attributes.resources if name in copies]
-
-
-def _extended(node: Node, tokens: Mapping[str, Value]) -> Node:
-    """The node with more state beside its own, all in the order of the names."""
-    path, *own = node.operands
-    state = {**{resource_of(value): value for value in own}, **tokens}
-    names = sorted(state)
-    return Node(
-        node.op,
-        (path, *(state[name] for name in names)),
-        tuple(state[name].type for name in names),
-        attributes=HostAttributes(tuple(names)),
-        name=node.name,
-        span=node.span,
-    )
+    return [copies[name] for name in saved_state(node) if name in copies]

@@ -6,14 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dfc.ir.graph import Node, Value
 from dfc.ir.rewrite import Pass, RewriteSite
-from dfc.ir.types import TokenType
 from dfc.ops.attributes import ResourceAttributes
-
-
-def resource_of(token: Value) -> str:
-    """The state whose effects a token orders."""
-    assert isinstance(token.type, TokenType)
-    return token.type.resource
 
 
 def variable_read_by(node: Node | None) -> str:
@@ -36,7 +29,7 @@ class ReadsReplaced(Pass):
         if site.node.op != "read":
             if self._until_written and site.node.op == "assign":
                 (token,) = (value for value in site.operands if value.is_token)
-                self._values.pop(resource_of(token), None)
+                self._values.pop(token.resource, None)
             return None
         value = self._values.get(variable_read_by(site.node))
         return None if value is None else (value, site.operands[0])

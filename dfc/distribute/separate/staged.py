@@ -25,15 +25,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dfc.distribute.deployment.model import Replicate
-from dfc.distribute.separate.checkpoints import OPS, checkpoint_copies
+from dfc.distribute.separate.checkpoints import checkpoint_copies
 from dfc.distribute.separate.cone import Cone, gradient_cone
-from dfc.distribute.separate.reads import ReadsReplaced, resource_of, variable_read_by
+from dfc.distribute.separate.reads import ReadsReplaced, variable_read_by
 from dfc.ir import walk
 from dfc.ir.graph import Block, Entry, Graph, Node, Resource, Value
 from dfc.ir.rewrite import Cloner, Pass, rebuild
 from dfc.ir.types import TokenType
 from dfc.ops.attributes import AssignAttributes, ResourceAttributes
 from dfc.ops.builder import Builder
+from dfc.ops.effects.checkpoints import saved_state
 from dfc_runtime.module import INIT
 
 
@@ -86,8 +87,8 @@ def _with_copies(
 
 def _written(entry: Entry) -> set[str]:
     """State that an entry changes, or may; what it restores, copies included, are no changes of it."""
-    nodes = (node for node in walk.nodes(entry.block) if node.op != "read" and node.op not in OPS)
-    return {resource_of(value) for node in nodes for value in node.results if value.is_token}
+    nodes = (node for node in walk.nodes(entry.block) if node.op != "read" and not saved_state(node))
+    return {value.resource for node in nodes for value in node.results if value.is_token}
 
 
 def _copied_resource(variable: Resource, name: str, meaning: str) -> Resource:
@@ -104,8 +105,8 @@ class _Staging:
         self._resources = resources
         self._name_of = name_of
         self._output = Builder(Block(), span=entry.span)
-        self._begins = {resource_of(value): value for value in entry.block.parameters if value.is_token}
-        self._ends = {resource_of(value): value for value in entry.block.outputs if value.is_token}
+        self._begins = {value.resource: value for value in entry.block.parameters if value.is_token}
+        self._ends = {value.resource: value for value in entry.block.outputs if value.is_token}
 
     def entry_over(self, cone: Cone) -> Entry:
         """The entry whose losses are computed from copies. Staged ones are replaced by what it begins with."""

@@ -167,7 +167,7 @@ class Context:
 
     @property
     def notes(self) -> Mapping[str, object]:
-        """What the bundle says beside what the target does."""
+        """What the bundle says in addition to what the target does."""
         return {OMITTED_STATE: [*self.omitted_state]} if self.omitted_state else {}
 
     lowered: LoweringCache = field(default_factory=LoweringCache)

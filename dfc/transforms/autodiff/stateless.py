@@ -28,7 +28,7 @@ from dfc.ir.dtypes import U64
 from dfc.ir.graph import Block, Node, Value
 from dfc.ir.regions import if_view, view
 from dfc.ir.rewrite import Cloner, RewriteSite, rebuild
-from dfc.ir.types import TensorType, TokenType, Type
+from dfc.ir.types import TensorType, Type
 from dfc.ops.attributes import (
     AssignAttributes,
     DrawAttributes,
@@ -67,18 +67,13 @@ def pure_twin(builder: Builder, node: Node, *, shared: bool) -> Twin:
     copier = _Copier(types, node)
     operands: list[Value] = []
     for value in node.operands:
-        if value.is_token and (type_ := types.get(_resource(value))) is not None:
-            attributes = ResourceAttributes(_resource(value))
+        if value.is_token and (type_ := types.get(value.resource)) is not None:
+            attributes = ResourceAttributes(value.resource)
             read = builder.add("read", (value,), (type_, value.type), attributes)
             copier.values[value], value = read.results
         operands.append(value)
     copied = rebuild(Block((), [node]), copier, copier.values).nodes[0]
     return Twin(copied, tuple(operands), len(view(node).initial.values), len(types))
-
-
-def _resource(token: Value) -> str:
-    assert isinstance(token.type, TokenType)
-    return token.type.resource
 
 
 def _needed(loop: Node) -> dict[str, TensorType]:
@@ -113,7 +108,7 @@ class _Copier(Cloner):
         return [Value(self._type_of(p), p.name, None, p.index) for p in block.parameters]
 
     def _type_of(self, value: Value) -> Type:
-        return self._types.get(_resource(value), value.type) if value.is_token else value.type
+        return self._types.get(value.resource, value.type) if value.is_token else value.type
 
     def visit(self, site: RewriteSite) -> Sequence[Value]:
         builder = Builder.appending(site.output, name=site.node.name, span=site.node.span)
@@ -150,7 +145,7 @@ class _Copier(Cloner):
     def _without(self, site: RewriteSite) -> Sequence[Value]:
         """Checks and host steps are for the original."""
         tokens = [v for v in site.node.results if v.is_token]
-        matters = any(_resource(v) in self._types for v in tokens) and site.node.op not in _WITHOUT_VALUES
+        matters = any(v.resource in self._types for v in tokens) and site.node.op not in _WITHOUT_VALUES
         if matters or len(tokens) < len(site.node.results):
             raise impossible(self._loop, site.node.span, "what comes from the host is not there a second time")
         return [v for v in site.operands if v.is_token or self._is_state(v, site)][-len(tokens) :]
@@ -164,7 +159,7 @@ class _Copier(Cloner):
     def _with_regions(self, site: RewriteSite, builder: Builder) -> Sequence[Value]:
         """The node with carried values for tokens that matter, and nothing for the others."""
         node, attributes = site.node, site.node.attributes
-        keep = [not v.is_token or _resource(v) in self._types for v in node.results]
+        keep = [not v.is_token or v.resource in self._types for v in node.results]
         states = [v.is_token and kept for v, kept in zip(node.results, keep, strict=True)]
         first = len(node.results)
         if isinstance(attributes, ForAttributes):
@@ -189,7 +184,7 @@ class _Copier(Cloner):
         return [new[i] if i in new else _token(tokens, v) for i, v in enumerate(node.results)]
 
     def _stays(self, value: Value) -> bool:
-        return not value.is_token or _resource(value) in self._types
+        return not value.is_token or value.resource in self._types
 
     def _region(self, op: str, old: Block, new: Block, order: Sequence[int]) -> Block:
         kept = [after for before, after in zip(old.parameters, new.parameters, strict=True) if self._stays(before)]

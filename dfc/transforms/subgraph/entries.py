@@ -16,16 +16,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from dfc.ir.graph import Block, Entry, Graph, Node, ResourceKind, Value
+from dfc.ir.graph import Block, Entry, Graph, ResourceKind, Value
 from dfc.ir.rewrite import Pass, RewriteSite, rebuild
-from dfc.ir.types import TokenType
-from dfc.ops.attributes import HostAttributes
+from dfc.ops.effects.checkpoints import CHECKPOINTS, checkpoint_over
 from dfc.transforms.scalar.dead_results import without_idle_tokens
 from dfc.transforms.scalar.prune import prune_block
 from dfc_runtime.module import INIT
 from dfc_runtime.names import did_you_mean
-
-CHECKPOINTS = frozenset({"checkpoint_save", "checkpoint_restore"})
 
 
 def entry_mistake(graph: Graph, names: Collection[str]) -> str:
@@ -59,13 +56,8 @@ def keep_entries(graph: Graph, names: Collection[str]) -> Graph:
     )
 
 
-def _resource(token: Value) -> str:
-    assert isinstance(token.type, TokenType)
-    return token.type.resource
-
-
 def _tokens(block: Block) -> set[str]:
-    return {_resource(value) for value in block.parameters if value.is_token}
+    return {value.resource for value in block.parameters if value.is_token}
 
 
 def _used(entries: Iterable[Entry]) -> set[str]:
@@ -92,42 +84,34 @@ class _Checkpoints(Pass):
         if site.node.op not in CHECKPOINTS:
             return None
         path, *tokens = site.operands
-        kept = [token for token in tokens if _resource(token) in self._state]
+        kept = [token for token in tokens if token.resource in self._state]
         if len(kept) == len(tokens):
             return None
-        behind = {_resource(token): token for token in tokens}
+        behind = {token.resource: token for token in tokens}
         if kept:
-            names = tuple(map(_resource, kept))
-            node = Node(
-                site.node.op,
-                (path, *kept),
-                [token.type for token in kept],
-                attributes=HostAttributes(names),
-                name=site.node.name,
-                span=site.node.span,
-            )
+            node = checkpoint_over(site.node, path, kept)
             site.output.append(node)
-            behind |= dict(zip(names, node.results, strict=True))
-        return [behind[_resource(result)] for result in site.node.results]
+            behind |= {result.resource: result for result in node.results}
+        return [behind[result.resource] for result in site.node.results]
 
 
 def _feeds(graph: Graph, name: str, used: Collection[str]) -> bool:
     """Whether this is a runner at a queue that is used."""
     entry = graph.entries[name]
     tokens = _tokens(entry.block) if entry.is_runner else set[str]()
-    return any(name in used and graph.resources[name].kind is ResourceKind.QUEUE for name in tokens)
+    return any(state in used and graph.resources[state].kind is ResourceKind.QUEUE for state in tokens)
 
 
 def _initialiser(entry: Entry, used: set[str]) -> tuple[Entry, set[str]]:
     """`init` for the state that is used, and all state that it uses for that."""
     results = [value for value in entry.block.outputs if not value.is_token]
     while True:
-        outputs = [value for value in entry.block.outputs if value.is_token and _resource(value) in used]
+        outputs = [value for value in entry.block.outputs if value.is_token and value.resource in used]
         block = prune_block(Block(entry.block.parameters, entry.block.nodes, [*results, *outputs]))
         needed = {operand for node in block.nodes for operand in node.operands if operand.is_token}
-        more = {_resource(value) for value in needed if value in set(block.parameters)} - used
+        more = {value.resource for value in needed if value in set(block.parameters)} - used
         if not more:
             break
         used = used | more
-    parameters = [value for value in block.parameters if not value.is_token or _resource(value) in used]
+    parameters = [value for value in block.parameters if not value.is_token or value.resource in used]
     return replace(entry, block=Block(parameters, block.nodes, block.outputs)), used
