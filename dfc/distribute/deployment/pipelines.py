@@ -2,7 +2,7 @@
 
 The state of a pipeline is on one task, so of all lines about any of it the most specific one holds for all. Lines that
 name state of it in full have to agree. Assumes lines that match something. Guarantees a message for each pipeline that
-would be on several tasks.
+would be on several tasks, also beside rows.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def check_pipelines(lines: Lines, groups: Mapping[str, Group], graph: Graph) -> 
     """Messages about what cannot be of what runners use; `groups` by name of each member, as `Resolution` has them."""
     for pipeline in pipelines(graph):
         yield from _apart(lines, groups, graph, pipeline)
+        yield from _colocated_with_rows(lines, groups, pipeline)
         yield from _divided(lines.deployment, pipeline)
         yield from _copied(lines.deployment, graph, pipeline)
 
@@ -55,6 +56,26 @@ def _apart(lines: Lines, groups: Mapping[str, Group], graph: Graph, pipeline: Pi
             label = f"`{name}` is placed here"
             yield error("E0804", title, words_of(line), label, secondary=secondary, helps=["delete one of the lines"])
             return
+
+
+def _colocated_with_rows(lines: Lines, groups: Mapping[str, Group], pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """State of a pipeline that is to be where something is that every task of a job has rows of."""
+    shards = {each.name: each for each in lines.deployment.shards if each.name not in pipeline.state}
+    for name in pipeline.state:
+        group = groups.get(name)
+        divided = None if group is None else next((each for each in group.members if each in shards), None)
+        if group is None or divided is None:
+            continue
+        placements = lines.best[name].placements() if name in lines.best else []
+        if any(contradict(line, shards[divided]) for line in placements):
+            continue  # an error of the group already
+        title = f"`{name}` is on one task, and cannot be where the rows of `{divided}` are"
+        secondary = [(shards[divided].span, f"each task of `{shards[divided].job}` has some of them")]
+        first, *others = group.links
+        secondary += [(link.span, "joined by this line, too") for link in others]
+        helps = [f'name a task: `place "{name}" on {shards[divided].job} task 0`']
+        yield error("E0804", title, first.span, "joined by this line", secondary=secondary, helps=helps)
+        return
 
 
 def _divided(deployment: Deployment, pipeline: Pipeline) -> Iterator[Diagnostic]:

@@ -70,6 +70,18 @@ def test_a_queue_without_a_runner_is_not_sharded() -> None:
     assert "`raw` is on one task, and cannot be sharded" in titles
 
 
+def test_state_of_a_pipeline_is_not_where_rows_of_something_are() -> None:
+    lines = HEAD + 'place "**" on reader\nshard "w" axis 0 over worker\ncolocate "NAME" with "w"\n'
+    for name in ("raw", "count"):
+        (problem,) = diagnosed(lines.replace("NAME", name), GRAPH)
+        assert (problem.code, problem.span.line) == ("E0804", 6)
+        assert problem.title == f"`{name}` is on one task, and cannot be where the rows of `w` are"
+        assert [each.span.line for each in problem.labels if not each.primary] == [5]
+        assert list(problem.helps) == [f'name a task: `place "{name}" on worker task 0`']
+    assert [each.code for each in diagnosed(lines.replace('"NAME" with "w"', '"w" with "raw"'), GRAPH)] == ["E0804"]
+    assert not diagnosed(lines.replace("NAME", "train/loss"), GRAPH)
+
+
 def test_what_a_runner_uses_is_not_sharded_and_has_no_copies_that_are_trained() -> None:
     graph = graph_of(PROGRAM.replace("READS", "w"))
     (problem,) = diagnosed(HEAD + 'shard "w" axis 0 over worker\n', graph)
