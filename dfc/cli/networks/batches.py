@@ -1,13 +1,15 @@
 """Batches of images and labels: made up, or from files of records.
 
 Records are messages `tf.train.Example` with `image`, the bytes of all pixels (height, width, red, green and blue), and
-`label`, one number. Pixels go in as numbers from -1 to 1. Reading goes on while a step runs, one batch ahead.
+`label`, one number. Pixels go in as numbers from -1 to 1. Reading, and changing images, goes on while a step runs,
+one batch ahead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count, repeat
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,38 +23,57 @@ from dfc_runtime.records.example import decode_example
 from dfc_runtime.records.reading import RecordFiles
 
 Batch: TypeAlias = "tuple[NDArray[np.float32], NDArray[np.int32]]"
+RawBatch: TypeAlias = "tuple[NDArray[np.uint8], NDArray[np.int32]]"
+Change: TypeAlias = "Callable[[NDArray[np.uint8], int], NDArray[np.float32]]"
+"""What becomes of images, which count from a number on: pixels from -1 to 1."""
 MIDDLE = np.float32(127.5)
 
 
-def synthetic(batch: int, image: int, classes: int, seed: int = 0) -> Iterator[Batch]:
-    """The same batch over and over: normally distributed pixels, labels by chance. `LimitError` if it is too large."""
+def synthetic(batch: int, image: int, classes: int, seed: int = 0, change: Change | None = None) -> Generator[Batch]:
+    """The same batch over and over: normally distributed pixels, labels by chance. With `change` pixels are bytes by
+    chance, which are changed anew for each batch. `LimitError` if a batch is too large."""
     _check_memory(batch, image)
     rng = np.random.default_rng(seed)
-    pixels = rng.standard_normal((batch, image, image, 3), dtype=np.float32)
-    labels = rng.integers(0, classes, batch).astype(np.int32)
-    while True:
-        yield pixels, labels
+    shape = (batch, image, image, 3)
+    if change is None:
+        same = rng.standard_normal(shape, dtype=np.float32), rng.integers(0, classes, batch).astype(np.int32)
+        yield from repeat(same)
+        return
+    pixels, labels = rng.integers(0, 256, shape, np.uint8), rng.integers(0, classes, batch).astype(np.int32)
+    yield from _prefetch(lambda start: (change(pixels, start), labels), 0, batch)
 
 
-def of_files(folder: str, batch: int, image: int, classes: int, first: int = 0) -> Iterator[Batch]:
-    """Batches of the records of all files `*.rec` and `*.tfrecord` in a folder, from record `first` on, over and over.
+def of_files(
+    folder: str, batch: int, image: int, classes: int, first: int = 0, change: Change | None = None
+) -> Generator[Batch]:
+    """Batches of the records of all files `*.rec` and `*.tfrecord` in a folder, from record `first` on, over and over,
+    each as it is or changed.
     `FileError` if there are none, `UsageError` if one is no image of this size, `LimitError` for batches too large."""
     _check_memory(batch, image)
-    with RecordFiles(files_in(folder)) as records, ThreadPoolExecutor(1) as reader:
+    with RecordFiles(files_in(folder)) as records:
         if not records.count:
             raise FileError(f"the files in --data_dir {folder} have no records", code="E0909")
 
         def read(start: int) -> Batch:
             numbers = (start + np.arange(batch, dtype=np.int64)) % records.count
-            return _batch(records, numbers, image, classes)
+            pixels, labels = _batch(records, numbers, image, classes)
+            return _scaled(pixels) if change is None else change(pixels, start), labels
 
-        start = first
-        prefetched = reader.submit(read, start)
-        while True:
+        yield from _prefetch(read, first, batch)
+
+
+def _prefetch(read: Callable[[int], Batch], first: int, batch: int) -> Generator[Batch]:
+    """What `read` gives for images from `first` on, in another thread, one batch ahead."""
+    with ThreadPoolExecutor(1) as reader:
+        prefetched = reader.submit(read, first)
+        for start in count(first + batch, batch):
             current = prefetched.result()
-            start += batch
             prefetched = reader.submit(read, start)
             yield current
+
+
+def _scaled(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    return pixels.astype(np.float32) / MIDDLE - np.float32(1)
 
 
 def files_in(folder: str) -> list[Path]:
@@ -69,7 +90,7 @@ def _check_memory(batch: int, image: int) -> None:
     check_limit(f"a batch of {counted(batch, 'image', ',')}", size, memory_limit())
 
 
-def _batch(records: RecordFiles, numbers: NDArray[np.int64], image: int, classes: int) -> Batch:
+def _batch(records: RecordFiles, numbers: NDArray[np.int64], image: int, classes: int) -> RawBatch:
     size, pixels, labels = 3 * image * image, list[NDArray[np.uint8]](), list[int]()
     for number in numbers:
         frames = records.read(np.array([number])).frames
@@ -86,5 +107,4 @@ def _batch(records: RecordFiles, numbers: NDArray[np.int64], image: int, classes
             raise click.UsageError(f"record {number} of --data_dir has the label {label[0]}, of {classes} classes")
         pixels.append(np.frombuffer(bytes_[0], np.uint8))
         labels.append(int(label[0]))
-    whole = np.stack(pixels).reshape(-1, image, image, 3).astype(np.float32)
-    return whole / MIDDLE - np.float32(1), np.array(labels, np.int32)
+    return np.stack(pixels).reshape(-1, image, image, 3), np.array(labels, np.int32)

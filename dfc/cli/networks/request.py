@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 
 from dfc.cli.networks import batches
-from dfc.cli.networks.batches import Batch
+from dfc.cli.networks.batches import Batch, Change
 from dfc.cli.networks.jobs import Jobs
+from dfc.cli.networks.programs import Programs
 from dfc.cli.networks.steps import Steps
 from dfc.cli.networks.variables import deployment
-from dfc.cli.networks.zoo import NETWORKS, program_of
+from dfc.cli.networks.zoo import NETWORKS, in_zoo, program_of
 from dfc.deferred.dataclasses import dataclass
 from dfc_runtime.devices import ON_CPU
 from dfc_runtime.driver import find_driver
@@ -34,6 +35,7 @@ class Request:
     narrow: int
     classes: int
     data_dir: str | None
+    is_distorted: bool
     warm_up: int
     count: int
     as_json: bool
@@ -55,6 +57,7 @@ class Request:
     @property
     def title(self) -> str:
         source = "images that are made up" if self.data_dir is None else self.data_dir
+        source += ", changed by chance" if self.is_distorted else ""
         ranks = counted(self.ranks, "rank")
         narrow = f", channels divided by {self.narrow}" if self.narrow > 1 else ""
         steps = f"{counted(self.count, 'step')} after {self.warm_up}"
@@ -75,6 +78,7 @@ class Request:
             "image_size": self.image,
             "narrow": self.narrow,
             "data_dir": self.data_dir,
+            "distortions": self.is_distorted,
             "num_warmup_batches": self.warm_up,
             "num_batches": self.count,
         }
@@ -91,21 +95,21 @@ class Request:
             text = problem.message.replace(ON_CPU, "or leave out --num_gpus")
             raise UnsupportedError(text, code=problem.code) from None
 
-    def batches(self, rank: int) -> Iterator[Batch]:
+    def batches(self, rank: int, change: Change | None) -> Generator[Batch]:
         """For the rank that feeds: what a call of all devices takes, or a batch of the rank's own."""
         size = self.batch if self.is_apart else self.batch * self.jobs.devices * self.steps.in_a_call
         first = rank * self.batch
         if self.data_dir is None:
-            return batches.synthetic(size, self.image, self.classes, first)
-        return batches.of_files(self.data_dir, size, self.image, self.classes, first)
+            return batches.synthetic(size, self.image, self.classes, first, change)
+        return batches.of_files(self.data_dir, size, self.image, self.classes, first, change)
 
     def deployment(self) -> str:
         """The deployment file, "" if each rank runs the program by itself."""
         sizes = self._sizes() if self.jobs.servers and not self.steps.is_at_owner else {}
         return deployment(self.mode, self.steps, self.jobs, NETWORKS[self.model].file, sizes)
 
-    def compiled(self) -> bytes:
-        """The bundle."""
+    def compiled(self) -> Programs:
+        """The bundles."""
         # Ranks that are given a bundle do without the compiler.
         from dfc.diagnostics.source import SourceFile
         from dfc.driver import api
@@ -115,7 +119,11 @@ class Request:
         is_on_gpu = self.jobs.gpus > 0 and not text
         options = CompileOptions("cuda" if is_on_gpu else "cpu", tuple(self.settings.items()))
         deploy = SourceFile(path.with_suffix(".deploy").name, text) if text else None
-        return api.compile_source(api.read(path), options, deploy).to_bytes()
+        network = api.compile_source(api.read(path), options, deploy).to_bytes()
+        if not self.is_distorted:
+            return Programs(network)
+        on_host = CompileOptions("cpu", (("IMAGE", self.image),))
+        return Programs(network, api.compile_source(api.read(in_zoo("distortions.dfg")), on_host).to_bytes())
 
     def _sizes(self) -> Mapping[str, int]:
         """The bytes of each variable."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +16,7 @@ import click
 
 import dfc_runtime
 from dfc.cli.networks.jobs import HERE, elsewhere
+from dfc.cli.networks.programs import Programs, read_programs
 from dfc.cli.networks.request import Request
 from dfc.cli.networks.timing import Summary, Timing, as_json, as_text, measure
 from dfc.cli.ranks.launch import Launch, supervise
@@ -40,13 +42,13 @@ SILENCE = 30.0
 def alone(request: Request) -> int:
     """The one rank there is."""
     request.check_machine()
-    data = request.compiled()
+    programs = request.compiled()
     if request.deployment():
-        module = load_on(data, Network(1).comm(0), threads=request.threads)
+        module = load_on(programs.network, Network(1).comm(0), threads=request.threads)
     else:
-        module = dfc_runtime.loads(data, threads=request.threads)
+        module = dfc_runtime.loads(programs.network, threads=request.threads)
     try:
-        _print(request, [_timing(request, module, 0)])
+        _print(request, [_timing(request, programs, module, 0)])
     finally:
         module.close()
     return 0
@@ -65,56 +67,55 @@ def start(request: Request, words: list[str]) -> int:
         raise click.UsageError(f"{text}\n  --dry-run prints the mpiexec that starts them there")
     request.check_machine()
     with tempfile.TemporaryDirectory() as folder:
-        bundle = Path(folder) / "network.bundle"
-        bundle.write_bytes(request.compiled())
+        request.compiled().write(Path(folder))
         launch = Launch(request.ranks, 0, 0, SILENCE)
-        return supervise(launch, [*words, f"--bundle={bundle}"], Plan(), claims=False)
+        return supervise(launch, [*words, f"--bundles={folder}"], Plan(), claims=False)
 
 
 def as_one_of(
-    request: Request, bundle: str | None, own: int | None, comm: MPI.Intracomm, records: SupervisorLink
+    request: Request, bundles: str | None, own: int | None, comm: MPI.Intracomm, records: SupervisorLink
 ) -> int:
     """One of the ranks."""
     if comm.size != request.ranks:
         raise click.UsageError(f"these hosts are {counted(request.ranks, 'rank')}, and {comm.size} were started")
     if own not in (None, comm.rank):
         raise click.UsageError(f"--job_name and --task_index are rank {own}, and this is rank {comm.rank}")
-    data = Path(bundle).read_bytes() if bundle is not None else _compiled_once(request, comm)
+    programs = read_programs(Path(bundles)) if bundles is not None else _compiled_once(request, comm)
     if request.is_apart or request.ranks == 1:
-        return _apart(request, data, comm)
-    module = load_on(data, comm, threads=request.threads)
+        return _apart(request, programs, comm)
+    module = load_on(programs.network, comm, threads=request.threads)
     assert isinstance(module, ClusterModule)
     with watched(module, records):
         if module.rank:
             return follow(module)
         try:
-            _print(request, [_timing(request, module, 0)])
+            _print(request, [_timing(request, programs, module, 0)])
         finally:
             module.close()
     return 0
 
 
-def _compiled_once(request: Request, comm: MPI.Intracomm) -> bytes:
-    """The bundle, compiled by rank 0 for all. If that fails, all end, and rank 0 says why."""
-    data: bytes | Exception | None = None
+def _compiled_once(request: Request, comm: MPI.Intracomm) -> Programs:
+    """The bundles, compiled by rank 0 for all. If that fails, all end, and rank 0 says why."""
+    programs: Programs | Exception | None = None
     if comm.rank == 0:
         try:
-            data = request.compiled()
+            programs = request.compiled()
         except Exception as problem:
             comm.bcast(problem)
             raise
-    received = comm.bcast(data)
+    received = comm.bcast(programs)
     if isinstance(received, Exception):
         raise received
-    return cast(bytes, received)
+    return cast(Programs, received)
 
 
-def _apart(request: Request, data: bytes, comm: MPI.Intracomm) -> int:
+def _apart(request: Request, programs: Programs, comm: MPI.Intracomm) -> int:
     """Ranks that train at the same time, each by itself."""
-    module = dfc_runtime.loads(data, threads=request.threads)
+    module = dfc_runtime.loads(programs.network, threads=request.threads)
     try:
         comm.Barrier()
-        timings = comm.gather(_timing(request, module, comm.rank))
+        timings = comm.gather(_timing(request, programs, module, comm.rank))
     finally:
         module.close()
     if timings is not None:
@@ -122,14 +123,15 @@ def _apart(request: Request, data: bytes, comm: MPI.Intracomm) -> int:
     return 0
 
 
-def _timing(request: Request, module: Module | ClusterModule, rank: int) -> Timing:
+def _timing(request: Request, programs: Programs, module: Module | ClusterModule, rank: int) -> Timing:
     train = module.entries["train"].function
 
     def step(batch: Batch) -> float:
         return float(cast(Any, train(x=batch[0], labels=batch[1])).loss)
 
-    calls, steps = request.batches(rank), request.steps
-    timing = measure(step, calls, request.warm_up, request.count, steps.in_a_call)
+    steps = request.steps
+    with programs.change(request.threads) as change, closing(request.batches(rank, change)) as calls:
+        timing = measure(step, calls, request.warm_up, request.count, steps.in_a_call)
     devices = request.jobs.devices
     used = timing.images * (devices - steps.backups) // devices  # gradients of the others count for nothing
     return replace(timing, images=used, updates=updates_of(module, "train"))

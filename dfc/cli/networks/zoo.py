@@ -31,6 +31,11 @@ NETWORKS = {
 
 
 def program_of(network: Network) -> Path:
-    """The program, in the repository or in the installed package."""
+    """The program of a network."""
+    return in_zoo(network.file)
+
+
+def in_zoo(file: str) -> Path:
+    """A file of the zoo, in the repository or in the installed package."""
     folders = (HERE.parents[2] / "samples" / "zoo", HERE.parents[1] / "zoo")
-    return next(folder / network.file for folder in folders if (folder / network.file).exists())
+    return next(folder / file for folder in folders if (folder / file).exists())

@@ -17,7 +17,7 @@ from dfc.cli.ranks.process import as_rank
 from dfc.cli.tables import table
 from dfc_runtime.errors import UnsupportedError
 
-NOT_FOR_RANKS = frozenset({"bundle", "dry_run", "job_name", "task_index"})
+NOT_FOR_RANKS = frozenset({"bundles", "dry_run", "job_name", "task_index"})
 """Options that say something of one process alone."""
 
 
@@ -45,9 +45,9 @@ NOT_FOR_RANKS = frozenset({"bundle", "dry_run", "job_name", "task_index"})
 @click.option("--worker_hosts", metavar="HOST:PORT,..", help="The workers; without it, one on this machine.")
 @click.option("--job_name", type=click.Choice(JOBS), help="The job of this process: for --dry-run.")
 @click.option("--task_index", type=int, help="The number of this process in its job.")
-@click.option("--distortions/--nodistortions", default=False, help="Change images by chance (not in this version).")
-@click.option("--use_nccl", type=bool, is_flag=False, flag_value=True, help="Sum by NCCL (not in this version).")
-@click.option("--nouse_nccl", is_flag=True, help="Sum by MPI, as without it.")
+@click.option("--distortions/--nodistortions", default=False, help="Change images by chance: crop, flip, colours.")
+@click.option("--use_nccl", type=bool, is_flag=False, flag_value=True, help="Refused: there is no NCCL here.")
+@click.option("--nouse_nccl", is_flag=True, help="Add up gradients by MPI, as without it.")
 @click.option("--num_batches", type=click.IntRange(1), default=100, show_default=True, help="Steps that count.")
 @click.option("--num_warmup_batches", type=click.IntRange(0), default=10, show_default=True, help="Steps before them.")
 @click.option("--image_size", type=click.IntRange(1), help="The side of images, if not that of the paper.")
@@ -56,7 +56,7 @@ NOT_FOR_RANKS = frozenset({"bundle", "dry_run", "job_name", "task_index"})
 @click.option("--threads", type=click.IntRange(1), help="Threads of each rank.")
 @click.option("--json", "as_json_", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--dry-run", is_flag=True, help="Print ranks and the deployment, and run nothing.")
-@click.option("--bundle", metavar="BUNDLE", hidden=True, help="What ranks run, compiled before they were started.")
+@click.option("--bundles", metavar="DIR", hidden=True, help="What ranks run, compiled before they were started.")
 @click.pass_context
 def command(context: click.Context, **options: object) -> int:
     """Trains a network of samples/zoo on batches and prints images a second, without the steps to warm up.
@@ -69,7 +69,7 @@ def command(context: click.Context, **options: object) -> int:
         click.echo(_plan_of(request, own, _words(context)))
         return 0
     if is_rank(starts_ranks=request.ranks > 1):
-        return as_rank(partial(running.as_one_of, request, cast("str | None", options["bundle"]), own))
+        return as_rank(partial(running.as_one_of, request, cast("str | None", options["bundles"]), own))
     if own is not None:
         text = "--job_name and --task_index say which rank one process is, and all ranks are started at once"
         raise click.UsageError(f"{text}: leave them out, or add --dry-run to see the ranks")
@@ -78,10 +78,9 @@ def command(context: click.Context, **options: object) -> int:
 
 def _request(options: dict[str, object]) -> Request:
     """The options, checked together."""
-    if options["distortions"]:
-        raise UnsupportedError("--distortions: images are not changed by chance in this version", code="E1001")
     if options["use_nccl"]:
-        raise UnsupportedError("--use_nccl: gradients are summed by MPI in this version", code="E1001")
+        text = "--use_nccl: there is no NCCL here; gradients, also those of GPUs, are added up on processors, by MPI"
+        raise UnsupportedError(f"{text}\n  leave it out, or write --nouse_nccl or --use_nccl=False", code="E1001")
     gpus, model = cast(int, options["num_gpus"]), cast(str, options["model"])
     narrow, channels = cast(int, options["narrow"]), NETWORKS[model].channels
     if narrow > channels:
@@ -109,6 +108,7 @@ def _request(options: dict[str, object]) -> Request:
         narrow,
         cast(int, options["num_classes"]),
         cast("str | None", options["data_dir"]),
+        bool(options["distortions"]),
         warm_up,
         count,
         bool(options["as_json_"]),

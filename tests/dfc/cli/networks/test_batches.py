@@ -62,6 +62,19 @@ def test_records_are_read_in_order_from_the_first_on_and_over_again(
     batches.close()
 
 
+def test_images_that_are_changed_count_from_the_first_on(images: tuple[Path, np.ndarray, np.ndarray]) -> None:
+    folder, pixels, _ = images
+    batches = of_files(str(folder), 2, SIDE, 10, first=4, change=lambda raw, first: raw + np.float32(first))
+    for first, numbers in ((4, [4, 0]), (6, [1, 2])):
+        np.testing.assert_array_equal(next(batches)[0], pixels[numbers].reshape(2, SIDE, SIDE, 3) + np.float32(first))
+    batches.close()
+    made_up = synthetic(2, SIDE, 7, change=lambda raw, first: raw + np.float32(first))
+    (x, labels), (later, same) = islice(made_up, 2)
+    np.testing.assert_array_equal(later, x + 2)
+    np.testing.assert_array_equal(same, labels)
+    made_up.close()
+
+
 @pytest.mark.parametrize(("side", "classes", "words"), [(4, 10, "27 bytes"), (SIDE, 8, "the label 8, of 8 classes")])
 def test_images_that_do_not_fit_are_named(
     images: tuple[Path, np.ndarray, np.ndarray], side: int, classes: int, words: str
