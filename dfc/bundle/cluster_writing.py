@@ -105,7 +105,7 @@ def write_cluster(
             cluster,
             entries=tuple(replace(each, check=extras.checks.get(each.name)) for each in cluster.entries),
             parts=tuple(part for part, _ in extras.precompiled),
-            memory=tuple(_memory(inner, extras.early, {update.entry: name for name, (_, update) in apart.items()})),
+            memory=tuple(_memory(inner, extras.early, apart)),
         ),
     )
     note = {seal.PROGRAM: seal.program(manifest_writing.to_json(manifest))}
@@ -141,11 +141,16 @@ def _with_notes(bundle: Bundle, notes: Mapping[str, object]) -> Bundle:
 
 
 def _memory(
-    inner: Mapping[RankRole, Bundle], early: Mapping[tuple[str, str], Formula], updated: Mapping[str, str]
+    inner: Mapping[RankRole, Bundle],
+    early: Mapping[tuple[str, str], Formula],
+    apart: Mapping[str, tuple[Replication, ClusterUpdate]],
 ) -> Iterator[ClusterMemory]:
-    """Working memory of all entries in all roles; `updated` are the entries that others are the updates of."""
+    """Working memory of all entries in all roles, that of updates as their entries'; takes for steps, which need
+    but what they draw, are left out."""
+    updated = {update.entry: name for name, (_, update) in apart.items()}
+    takes = {update.take for _, update in apart.values()}
     for role, bundle in inner.items():
-        for entry in (each for each in bundle.manifest.entries if not each.is_runner):
+        for entry in (each for each in bundle.manifest.entries if not each.is_runner and each.name not in takes):
             name = updated.get(entry.name, entry.name)
             yield ClusterMemory(role.name, name, entry.arena, early.get((role.name, entry.name)))
 

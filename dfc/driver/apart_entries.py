@@ -16,10 +16,11 @@ from dfc.distribute.deployment.model import Replicate, TaskSite
 from dfc.distribute.deployment.resolution import Resolution
 from dfc.distribute.partition import RankGraphs
 from dfc.distribute.partition.model import first_task
+from dfc.distribute.pipelines.connected import pipelines
 from dfc.distribute.place import PlacementConstraints
 from dfc.distribute.place.state import used_state
 from dfc.distribute.replicate import Piece, Replication
-from dfc.distribute.separate import split_axes
+from dfc.distribute.separate import split_axes, splits_queues
 from dfc.ir import walk
 from dfc.ir.dims import ONE, Symbol
 from dfc.ir.graph import Apart, Entry, Graph, Value
@@ -51,7 +52,30 @@ def with_owners(constraints: PlacementConstraints, graph: Graph, resolution: Res
         because.update((node.name, "beside the state that it updates") for node in walk.nodes(update.block))
         fixed.update((node.name, TaskSite(statement.job)) for node in walk.nodes(entry.block))
         because.update((node.name, "each task takes its own steps") for node in walk.nodes(entry.block))
+        if apart.take:
+            taking = graph.entries[apart.take]
+            fixed.update(dict.fromkeys(_pipeline(taking, graph, owner, constraints, statement), owner))
+            fixed.update((node.name, owner) for node in walk.nodes(taking.block))
+            because.update((node.name, "beside the state that steps update") for node in walk.nodes(taking.block))
     return replace(constraints, fixed=fixed, because=because)
+
+
+def _pipeline(
+    taking: Entry, graph: Graph, owner: TaskSite, constraints: PlacementConstraints, statement: Replicate
+) -> list[str]:
+    """The state of the pipelines that steps take from, which is where their updates are."""
+    used = used_state(taking)
+    names = [name for each in pipelines(graph) if not used.isdisjoint(each.state) for name in each.state]
+    for name in names:
+        asked = constraints.state.get(name)
+        if asked is None or asked.job is None or (asked.job == owner.job and asked.task in (None, owner.task)):
+            continue
+        title = f"steps of `{statement.entry}` take from the pipeline of `{name}`, which is not where they are applied"
+        place = f'place "{name}" on {owner.job} task {owner.task or 0}'
+        span, secondary = statement.setting_span("mode"), [(asked.span, f"`{name}` is placed here")]
+        helps = [f"place it with the state that `{statement.entry}` updates: `{place}`"]
+        raise CompileError([error("E1001", title, span, secondary=secondary, helps=helps)])
+    return names
 
 
 def _owner(
@@ -95,6 +119,8 @@ def rejoined(parts: RankGraphs, graph: Graph, resolution: Resolution) -> dict[st
         statement, whole = resolution.replications[entry.name], apart.whole
         computing, updating = parts.entries[entry.name], parts.entries.pop(apart.update)
         (owner,) = updating.roles
+        if apart.take:
+            parts.entries.pop(apart.take)
         own = [role for role in computing.roles if role.job == statement.job]
         for role in computing.roles:  # what is handed on as it is fed could be anywhere
             if role not in own:
@@ -105,9 +131,10 @@ def rejoined(parts: RankGraphs, graph: Graph, resolution: Resolution) -> dict[st
             feeds={name: tuple(r for r in computing.feeds[name] if r in own) for name in whole.parameter_names},
             results={name: computing.results[name] for name in whole.result_names},
         )
-        taken = set(parts.graphs[own[0]].entries[entry.name].parameter_names)
-        fed = zip(entry.parameter_names[len(whole.parameter_names) :], apart.variables, strict=True)
-        variables = tuple(variable for name, variable in fed if name in taken)  # what a gradient has no use for is gone
+        left = set(parts.graphs[own[0]].entries[entry.name].parameter_names)
+        first = len(whole.parameter_names) + len(apart.taken)
+        fed = zip(entry.parameter_names[first:], apart.variables, strict=True)
+        variables = tuple(variable for name, variable in fed if name in left)  # what a gradient has no use for is gone
         site = first_task(TaskSite(owner.job, owner.task))
         update = ClusterUpdate(
             statement.mode,
@@ -118,6 +145,8 @@ def rejoined(parts: RankGraphs, graph: Graph, resolution: Resolution) -> dict[st
             statement.bound,
             statement.backups,
             apart.handed,
+            apart.take,
+            tuple(name for name in apart.taken if name in left),
         )
         joined[entry.name] = ApartEntry(_replication(whole, statement), update)
     return joined
@@ -125,6 +154,10 @@ def rejoined(parts: RankGraphs, graph: Graph, resolution: Resolution) -> dict[st
 
 def _replication(whole: Entry, statement: Replicate) -> Replication:
     """How the batch is cut: each block is that of one step."""
+    count, first = Symbol("NB"), Symbol("FIRST")
+    if splits_queues(whole, statement):
+        queues, name = statement.split, whole.name
+        return Replication(name, statement.job, statement.blocks, Symbol("B"), count, first, {}, {}, (), (), queues)
     symbol = next(each for each in whole.dims if str(each) == statement.split)
 
     def split(names: tuple[str, ...], values: tuple[Value, ...]) -> Mapping[str, Piece]:
@@ -134,5 +167,4 @@ def _replication(whole: Entry, statement: Replicate) -> Replication:
         split(whole.parameter_names, whole.block.parameters),
         split(whole.result_names, whole.block.outputs),
     )
-    count, first = Symbol("NB"), Symbol("FIRST")
     return Replication(whole.name, statement.job, statement.blocks, symbol, count, first, feeds, results, ())

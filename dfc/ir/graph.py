@@ -145,12 +145,15 @@ class DimCheck:
 class Apart:
     """Of an entry that has been taken apart: it computes, on any task, what the entry `update` does to state where that
     lies. `whole` is the entry of the author, whose feeds come first; behind them come values of `variables`, and
-    behind its results what the update is fed, and `handed` says what several tasks make of each: first, mean or sum."""
+    behind its results what the update is fed, and `handed` says what several tasks make of each: first, mean or sum.
+    Where steps take from queues, the entry `take` does, and gives the feeds `taken`, before the variables."""
 
     update: str
     whole: Entry
     variables: tuple[str, ...]
     handed: tuple[str, ...] = ()
+    take: str = ""
+    taken: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

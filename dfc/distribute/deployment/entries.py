@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, Diagnostic, error
 from dfc.diagnostics.fixes import Help, replacing
 from dfc.diagnostics.suggestions import closest, did_you_mean, listed
-from dfc.distribute.deployment.model import IN_STEP, Deployment, Replicate
+from dfc.distribute.deployment.model import Deployment, Replicate
 from dfc.distribute.deployment.syntax.settings import setting_alone
 from dfc.distribute.pipelines.connected import queue_names, queues_of
 from dfc.ir.graph import Entry, Graph
@@ -20,6 +20,8 @@ def check_entries(deployment: Deployment, graph: Graph) -> Iterator[Diagnostic]:
     seen: dict[str, Replicate] = {}
     for each in deployment.replications:
         entry = graph.entries.get(each.entry)
+        if entry is not None and entry.apart is not None:
+            entry = entry.apart.whole  # which takes from queues; what it was made into is fed
         yield from _unsupported(each)
         if entry is None:
             label = did_you_mean(closest(each.entry, graph.entries))
@@ -82,8 +84,8 @@ def _fed(entry: Entry) -> list[str]:
 
 def _by_queue(each: Replicate) -> Iterator[Diagnostic]:
     """Batches of a queue are there once for all tasks."""
-    if each.mode not in IN_STEP:
-        title = f"batches of a queue are not supported yet in the mode `{each.mode}`: all tasks cut the same one"
+    if each.mode == "backup":
+        title = "batches of a queue are not supported in the mode `backup`: those of steps that come late would be lost"
         span = each.setting_span("mode")
         helps = [replacing('write `mode = "sync"`', span, 'mode = "sync"')]
         yield error(NOT_SUPPORTED_YET, title, span, helps=helps)

@@ -8,5 +8,14 @@ belongs to the way; then `staged` (copies of variables, late or not) and `apart`
 from dfc.distribute.separate.apart import take_apart, together
 from dfc.distribute.separate.splitting import split_axes
 from dfc.distribute.separate.staged import mirror_variables, stage_variables, staged_name
+from dfc.distribute.separate.taken import splits_queues
 
-__all__ = ["mirror_variables", "split_axes", "stage_variables", "staged_name", "take_apart", "together"]
+__all__ = [
+    "mirror_variables",
+    "split_axes",
+    "splits_queues",
+    "stage_variables",
+    "staged_name",
+    "take_apart",
+    "together",
+]

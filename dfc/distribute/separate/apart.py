@@ -22,6 +22,7 @@ from dfc.distribute.separate.cone import Cone, gradient_cone
 from dfc.distribute.separate.reads import ReadsReplaced, variable_read_by
 from dfc.distribute.separate.several import handed_by_several, of_sizes_and_feeds
 from dfc.distribute.separate.splitting import check_split
+from dfc.distribute.separate.taken import splits_queues, without_takes
 from dfc.ir import walk
 from dfc.ir.dims import Symbol
 from dfc.ir.graph import Apart, Block, Entry, Graph, Node, ResourceKind, Value
@@ -38,18 +39,28 @@ def take_apart(graph: Graph, statements: Sequence[Replicate]) -> Graph:
     names = NameSet([*graph.entries, *graph.tests])
     for statement in statements:
         entry = graph.entries[statement.entry]
-        check_split(entry, statement)
+        whole, take = entry, None
+        if splits_queues(entry, statement):
+            entry, take = without_takes(entry, statement, names.fresh(f"{entry.name}_take"))
+        check_split(entry, statement, is_fed=take is None)
         _check_effects(entry, graph, statement)
         cone = gradient_cone(entry, graph.resources, statement)
         update, handed = _update(entry, cone, names.fresh(f"{entry.name}_update"), statement)
-        changed.entries[entry.name] = _computation(entry, handed, update, graph, statement)
+        computation = _computation(entry, handed, update, graph, statement)
+        assert computation.apart is not None
+        apart = replace(computation.apart, whole=whole)
+        if take is not None:
+            apart = replace(apart, take=take.name, taken=take.result_names)
+            changed.entries[take.name] = take
+        changed.entries[entry.name] = replace(computation, apart=apart)
         changed.entries[update.name] = update
     return changed
 
 
 def together(graph: Graph) -> Graph:
     """The graph with the entries of the author in place of the two that were made of each."""
-    updates = {entry.apart.update for entry in graph.entries.values() if entry.apart is not None}
+    apart = [entry.apart for entry in graph.entries.values() if entry.apart is not None]
+    updates = {*(each.update for each in apart), *(each.take for each in apart)}
     if not updates:
         return graph
     entries = {name: entry.apart.whole if entry.apart is not None else entry for name, entry in graph.entries.items()}

@@ -33,11 +33,15 @@ def split_symbol(entry: Entry, statement: Replicate) -> Symbol:
     return next(each for each in entry.dims if str(each) == statement.split)
 
 
-def check_split(entry: Entry, statement: Replicate) -> None:
-    """Refuses what cannot be given out, or put together, block by block."""
-    symbol = split_symbol(entry, statement)
-    feeds = split_axes(entry.parameter_names, entry.block.parameters, symbol)
-    results = split_axes(entry.result_names, entry.block.outputs, symbol)
+def check_split(entry: Entry, statement: Replicate, *, is_fed: bool = True) -> None:
+    """Refuses what cannot be given out, or put together, block by block; unless it `is_fed` what is cut, steps have
+    elements of queues."""
+    feeds: dict[str, int] = {}
+    results: dict[str, int] = {}
+    symbol = split_symbol(entry, statement) if is_fed else None
+    if symbol is not None:
+        feeds = split_axes(entry.parameter_names, entry.block.parameters, symbol)
+        results = split_axes(entry.result_names, entry.block.outputs, symbol)
     wrong = next((name for name, axis in (*feeds.items(), *results.items()) if axis < 0), None)
     if wrong is not None:
         title = f"`{wrong}` has {symbol} in its shape in a way that cannot be cut in the mode `{statement.mode}`"

@@ -123,7 +123,8 @@ class ClusterUpdate:
     what the update is fed. Results without an axis that is cut are a mean or a sum over steps, as `combine` says.
 
     No task is more than `bound` steps ahead (-1: there is no bound). With `backups` all tasks take each step, and all
-    but so many are waited for: `handed` says what becomes of each value that they hand over."""
+    but so many are waited for: `handed` says what becomes of each value that they hand over. Where steps take from
+    queues, the owner calls `take` for each, and replicas are fed its results `taken` before the variables."""
 
     mode: str
     entry: str
@@ -133,6 +134,8 @@ class ClusterUpdate:
     bound: int = -1
     backups: int = 0
     handed: tuple[str, ...] = ()
+    take: str = ""
+    taken: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

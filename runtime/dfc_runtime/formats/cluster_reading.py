@@ -139,10 +139,14 @@ def _update(value: object, where: str) -> ClusterUpdate | None:
         bound=record.integer("bound", -1),
         backups=record.integer("backups", 0, MOST_TASKS),
         handed=record.list("handed", fields.text),
+        take=record.optional("take", fields.text, ""),
+        taken=record.list("taken", fields.text) if record.has("taken") else (),
     )
     record.done()
     if (update.backups and update.mode != "backup") or not {*update.handed} <= {*HANDED}:
         raise ValueError(f"{where} says not what becomes of steps that come late")
+    if update.taken and not update.take:
+        raise ValueError(f"{where} says not what takes from queues")
     if update.mode not in MODES or update.combine not in COMBINES:
         raise ValueError(f"{where} has the unknown mode {fields.shown(update.mode)}, or no way to combine results")
     return update

@@ -76,6 +76,7 @@ def _update(update: ClusterUpdate) -> object:
         "bound": update.bound,
         "backups": update.backups,
         "handed": list(update.handed),
+        **({"take": update.take, "taken": list(update.taken)} if update.take else {}),
     }
 
 

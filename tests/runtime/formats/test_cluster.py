@@ -177,6 +177,7 @@ def changed(path, value):
         (["entries", 2, "update", "combine"], "max", "no way to combine"),
         (["entries", 2, "update", "mode"], "async", "steps that come late"),
         (["entries", 2, "update", "handed"], ["last"], "steps that come late"),
+        (["entries", 2, "update", "taken"], ["x"], "not what takes"),
         (["entries", 2, "update", "bound"], -2, "whole number"),
         (["entries", 2, "update", "owner"], "ps", "no task"),
         (["entries", 2, "update", "owner"], "worker:0", "takes some"),

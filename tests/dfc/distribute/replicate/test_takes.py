@@ -72,10 +72,10 @@ def test_what_is_no_batch_of_so_many_rows_is_refused_with_its_line() -> None:
     assert caught.value.diagnostics[0].span.line == 9
 
 
-def test_modes_in_which_tasks_have_no_common_batch_are_refused() -> None:
-    lines = LINES.replace('"sync"', '"async"')
+def test_a_mode_that_drops_what_comes_late_is_refused() -> None:
+    lines = LINES.replace('"sync"', '"backup", backups = 1')
     (problem,) = diagnosed(lines, graph())
-    assert problem.title.startswith("batches of a queue are not supported yet in the mode `async`")
+    assert problem.title.startswith("batches of a queue are not supported in the mode `backup`")
     lines = LINES.replace('"batches"', '"rows"')
     (problem,) = diagnosed(lines, graph())
     assert problem.helps[-1].endswith('write `split = "batches"`')

@@ -29,7 +29,7 @@ from dfc_runtime.distributed.transport.comm import Bytes, Pending, as_bytes
 from dfc_runtime.distributed.transport.waiting import Awaited, Waiting
 from dfc_runtime.distributed.transport.wire import CALL, DONE, Codec, Head, Member, Value, is_array
 from dfc_runtime.errors import BundleError, RunError, counted
-from dfc_runtime.formats.cluster import FIRST, MEAN
+from dfc_runtime.formats.cluster import FIRST, MEAN, ClusterUpdate
 from dfc_runtime.formats.manifest import Entry
 from dfc_runtime.module import Module
 
@@ -110,7 +110,7 @@ class ReplicaPart(Part):
         own = entry.signature
         names = [each.name for each in own.parameters[:feeds]]
         if names != [plan.entry.parameters[number].name for number in part.feeds] or len(own.parameters) != feeds + len(
-            update.variables
+            (*update.taken, *update.variables)
         ):
             raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0906")
         (self._owner,) = topology.ranks_of(update.owner)
@@ -184,7 +184,8 @@ class OwnerPart(Part):
             raise BundleError(f"a part of `{plan.name}` is not what the bundle says of it", code="E0906")
         self._update = update
         self._function, self._state, self._names = inner.entries[update.entry].function, inner.state, update.variables
-        self._variables = Codec(2, [kinds[name] for name in update.variables])
+        taken, self._take, self._picks = self._taking(update, inner)
+        self._variables = Codec(2, [*taken, *(kinds[name] for name in update.variables)])
         self._handed = Codec(0, [Member(each.dtype, len(each.shape)) for each in own.parameters])
         self._messages = _Messages(plan, edges, waiting)
         self._ranks = topology.ranks_of(plan.split.replicated_over)
@@ -196,6 +197,7 @@ class OwnerPart(Part):
     def run(self, feeds: Sequence[object], sizes: Mapping[str, int]) -> list[object]:
         """Updates state by the steps of the call."""
         turns, order, log = self._turns(), self._order, self.updates
+        elements = self._elements()  # before anything changes: there may be too few
         log.order = []
         self._order = None
         in_time: dict[int, list[object]] = {}
@@ -216,7 +218,7 @@ class OwnerPart(Part):
                 self._function(*self._together([in_time[each] for each in turn.updates]))
             log.dropped += turn.is_late
             for each in turn.answers:
-                self._answer(turns, each, is_late=turn.is_late)
+                self._answer(turns, each, elements, is_late=turn.is_late)
         log.staleness.update(turns.staleness)
         self._messages.finish()
         return []
@@ -232,10 +234,34 @@ class OwnerPart(Part):
             raise RunError(f"{text}\n  {remedy}", code="E0901")
         self._order = order
 
-    def _answer(self, turns: Turns, task: int, *, is_late: bool) -> None:
-        numbers, rank = (turns.step(task), int(not is_late)), self._ranks[task]
+    def _taking(self, update: ClusterUpdate, inner: Module) -> tuple[list[Member], Callable[..., object], list[int]]:
+        """What a step takes: of which kinds, with what, and which results of it these are."""
+        if not update.take:
+            return [], lambda: (), []
+        if update.take not in inner.entries:
+            raise BundleError(f"a role of the bundle has no part of `{self.plan.name}`", code="E0906")
+        entry = inner.entries[update.take]
+        results = {each.name: (number, each) for number, each in enumerate(entry.signature.results)}
+        if not results.keys() >= {*update.taken} or entry.signature.parameters:
+            raise BundleError(f"a part of `{self.plan.name}` is not what the bundle says of it", code="E0906")
+        picked = [results[name] for name in update.taken]
+        members = [Member(each.dtype, len(each.shape)) for _, each in picked]
+        return members, entry.function, [number for number, _ in picked]
+
+    def _elements(self) -> list[list[object]]:
+        """What each step of a call works on, in the order of its blocks; of a call that gets less nothing is done."""
+        if not self._update.take:
+            return []
+        taken = (cast("Sequence[object]", self._take()) for _ in range(self.plan.split.blocks))
+        return [[values[number] for number in self._picks] for values in taken]
+
+    def _answer(self, turns: Turns, task: int, elements: Sequence[Sequence[object]], *, is_late: bool) -> None:
+        step, rank = turns.step(task), self._ranks[task]
+        numbers = (step, int(not is_late))
         if task in turns.busy:
-            self._messages.send(rank, self._variables, numbers, self._current())
+            first, _ = self.plan.parts[rank].blocks
+            element = elements[first + step] if elements else ()
+            self._messages.send(rank, self._variables, numbers, self._current(element))
         else:
             self._messages.send(rank, _LAST, numbers, (), is_last=True)
 
@@ -255,12 +281,16 @@ class OwnerPart(Part):
             together(how, values) for how, values in zip(self._update.handed, zip(*handed, strict=True), strict=True)
         ]
 
-    def _current(self) -> list[Value]:
-        """Copies: the state changes while they are sent."""
-        values = self._state.current(self._names)
+    def _current(self, element: Sequence[object]) -> list[Value]:
+        """What a step is fed: what was taken for it, and copies, as the state changes while they are sent."""
+        values, members = self._state.current(self._names), self._variables.members
+        variables = zip(self._names, members[len(element) :], strict=True)
         return [
-            wire.slot_of(member.dtype, values[name]) if member.is_scalar else values[name].copy()
-            for name, member in zip(self._names, self._variables.members, strict=True)
+            *Codec(0, members[: len(element)]).values_of(element),
+            *(
+                wire.slot_of(member.dtype, values[name]) if member.is_scalar else values[name].copy()
+                for name, member in variables
+            ),
         ]
 
 
