@@ -13,6 +13,9 @@ from dfc.cli.bundles import existing
 from dfc.cli.output import echo_program
 from dfc.cli.reports.clusters import cluster_lines
 from dfc.cli.tables import size
+from dfc.cli.values import sizes
+from dfc_runtime.calls.formulas import Formula
+from dfc_runtime.errors import counted
 from dfc_runtime.formats.manifest import QUEUE, Entry
 from dfc_runtime.inspection import Inspection, state_bytes
 from dfc_runtime.mixed.looking import DeviceInfo
@@ -22,14 +25,17 @@ from dfc_runtime.observe.kernel_reports import KernelInfo, call_reports, kernel_
 @click.command("inspect", short_help="Say what is in a bundle, without running it.")
 @click.argument("bundle", metavar="BUNDLE")
 @click.option("--source", is_flag=True, help="Print the program the bundle was compiled from, and nothing else.")
-def command(bundle: str, source: bool) -> int:
+@click.option("--size", "size_pairs", multiple=True, metavar="NAME=N", help="A size of calls: memory for it, in bytes.")
+def command(bundle: str, source: bool, size_pairs: tuple[str, ...]) -> int:
     """Prints entries, state, memory, code and settings of BUNDLE. Nothing in it is executed."""
+    extents = sizes(size_pairs)
     inspection = dfc_runtime.inspect(existing(bundle))
     if source:
         echo_program(inspection.source)
         return 0
+    _require_sizes_of(inspection.manifest.entries, extents)
     _print_head(inspection)
-    _print_entries(inspection)
+    _print_entries(inspection, extents)
     _print_state(inspection)
     _print_queues(inspection)
     if inspection.manifest.cluster is not None:
@@ -42,6 +48,8 @@ def command(bundle: str, source: bool) -> int:
 
 MOST_OMITTED = 8
 MOST_KERNELS = 200
+MOST_TOKENS = 40
+"""Numbers, sizes and functions in a formula; whoever reads a longer one learns nothing from it."""
 
 
 def _print_devices(role: str, devices: Sequence[DeviceInfo]) -> None:
@@ -89,7 +97,16 @@ def _print_head(inspection: Inspection) -> None:
         click.echo(f"  without state of entries that were left out: {', '.join(omitted[:MOST_OMITTED])}{more}")
 
 
-def _print_entries(inspection: Inspection) -> None:
+def _require_sizes_of(entries: Sequence[Entry], extents: Mapping[str, int]) -> None:
+    """A `--size` that no entry has is a slip of the keyboard."""
+    existing_sizes = sorted({name for entry in entries for name in (*entry.dims, *entry.measured)})
+    for name in extents:
+        if name not in existing_sizes:
+            known = f"those of its entries are {', '.join(existing_sizes)}" if existing_sizes else "no entry has one"
+            raise click.UsageError(f"the bundle has no size {name}: {known}")
+
+
+def _print_entries(inspection: Inspection, extents: Mapping[str, int]) -> None:
     click.echo("\nentries")
     calls = call_reports(inspection.manifest)
     for entry in (e for e in inspection.manifest.entries if not e.is_test):
@@ -97,18 +114,33 @@ def _print_entries(inspection: Inspection) -> None:
         if entry.doc:
             click.echo(f"      {entry.doc.splitlines()[0]}")
         if inspection.manifest.cluster is None:
-            click.echo(f"      memory: {_memory(entry)}")
+            click.echo(f"      memory: {_memory(entry, extents)}")
         if entry.name in calls:
             click.echo(f"      a call: {calls[entry.name]}")
         for check in entry.checks:
             click.echo(f"      checks {check.left} {check.relation} {check.right}: {check.reason}")
 
 
-def _memory(entry: Entry) -> str:
+def _memory(entry: Entry, extents: Mapping[str, int]) -> str:
     if entry.arena.constant == 0:
         return "none beyond feeds and results"
     peak = f"; at the peak: {', '.join(entry.peak_names)}" if entry.peak_names else ""
-    return f"{entry.arena} bytes (no less than {entry.largest_live} live at once{peak})"
+    return f"{_amount(entry.arena, extents)} (no less than {_amount(entry.largest_live, extents)} live at once{peak})"
+
+
+def _amount(formula: Formula, extents: Mapping[str, int]) -> str:
+    """So many bytes, as a number where the sizes are known, else as a formula that people can read."""
+    missing = sorted(formula.symbols() - extents.keys())
+    if not missing:
+        try:
+            return counted(formula.evaluate(extents), "byte")
+        except ArithmeticError:  # of a bundle that nobody can call with these sizes
+            pass
+    if len(formula.tokens) <= MOST_TOKENS:
+        return f"{formula} bytes"
+    return (
+        f"a sum of many terms in {', '.join(missing)} ({' '.join(f'--size {name}=64' for name in missing)} adds it up)"
+    )
 
 
 def _print_state(inspection: Inspection) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import llvmlite.binding
 import pytest
 
+import dfc_runtime
+from dfc.cli.commands import inspect_command
 from dfc.cli.commands.explain_command import codes
 from dfc.driver import api
 from dfc.ops import registry
@@ -122,6 +124,25 @@ def test_inspect_tells_entries_state_memory_and_code(folder: Path, dfc: Command)
     ):
         assert told in ended.out
     assert "test" not in ended.out
+
+
+def test_inspect_gives_memory_for_the_sizes_of_a_call(folder: Path, dfc: Command) -> None:
+    train = dfc_runtime.inspect("line.bundle").manifest.entries[0]
+    expected = f"      memory: {train.arena.evaluate({'B': 1000})} bytes (no less than "
+    assert expected in dfc("inspect", "line.bundle", "--size", "B=1000").out
+
+
+def test_inspect_asks_for_the_sizes_of_long_sums(folder: Path, dfc: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect_command, "MOST_TOKENS", 0)
+    assert (
+        "      memory: a sum of many terms in B (--size B=64 adds it up) (no less than "
+        in dfc("inspect", "line.bundle").out
+    )
+
+
+def test_inspect_refuses_a_size_that_no_entry_has(folder: Path, dfc: Command) -> None:
+    ended = dfc("inspect", "line.bundle", "--size", "C=3")
+    assert (ended.code, ended.err) == (2, "error: the bundle has no size C: those of its entries are B, N\n")
 
 
 def test_inspect_lists_runners_and_who_is_at_which_end_of_a_queue(folder: Path, dfc: Command) -> None:
