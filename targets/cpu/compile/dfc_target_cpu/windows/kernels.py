@@ -10,6 +10,8 @@ Assumes rows of `b` of whole vectors. Guarantees that each sum is one chain of m
 that no lane of C beyond `last` lanes of the last vector is touched.
 """
 
+from collections.abc import Sequence
+
 from dfc.deferred.dataclasses import dataclass
 from dfc_target_cpu.llvm.text import FunctionText, Loop, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64, vector_type, zero
@@ -51,12 +53,22 @@ class TileShape:
         return f"window_{self.walk}_{self.element}_{self.vectors}"
 
 
-def line(module: ModuleText, shape: TileShape) -> str:
-    """`void (LINE_PARAMETERS)`: `count` rows in tiles of heights as equal as they can be."""
-    return module.define(shape.line, lambda: _line(module, shape))
+def tile_heights(count: int, most: int) -> set[int]:
+    """The heights of the tiles that a line of `count` rows is cut into, none of which has more than `most`."""
+    tiles = -(-count // most)
+    if not tiles:
+        return set()
+    base, extra = divmod(count, tiles)
+    return {base, base + 1} if extra else {base}
 
 
-def _line(module: ModuleText, shape: TileShape) -> FunctionText:
+def line(module: ModuleText, shape: TileShape, heights: Sequence[int]) -> str:
+    """`void (LINE_PARAMETERS)`: `count` rows in tiles of heights as equal as they can be, all of them in `heights`."""
+    return module.define(shape.line, lambda: _line(module, shape, heights))
+
+
+def _line(module: ModuleText, shape: TileShape, heights: Sequence[int]) -> FunctionText:
+    """As `tile_heights` cuts it; a height that no line has would be undefined."""
     f = module.function(shape.line, "void", LINE_PARAMETERS, linkage="hidden", attributes="nounwind noinline")
     arg = f.argument
     tiles = f.udiv(f.add(arg("count"), i64(shape.rows - 1)), i64(shape.rows))
@@ -69,13 +81,15 @@ def _line(module: ModuleText, shape: TileShape) -> FunctionText:
         a = f.gep(shape.element, arg("a"), f.mul(row, row_step))
         c = f.gep(shape.element, arg("c"), f.mul(row, arg("c_row")))
         operands = [a, *f.arguments[1:8], c, *f.arguments[9:12]]
-        labels = [f.label("height") for _ in range(shape.rows)]
-        done = f.label("done")
-        f.switch(height, labels[-1], [(number, label) for number, label in enumerate(labels, 1)])
-        for rows, label in enumerate(labels, 1):
+        cases = [(rows, f.label("height")) for rows in heights]
+        impossible, done = f.label("impossible"), f.label("done")
+        f.switch(height, impossible, cases)
+        for rows, label in cases:
             f.begin(label)
             f.call(_tile(module, shape, rows), "void", operands)
             f.branch(done)
+        f.begin(impossible)
+        f.unreachable()
         f.begin(done)
     f.ret()
     return f

@@ -1,7 +1,8 @@
 """The loops of convolutions as objects of their own beside the program's code.
 
 Assumes a program that calls what `declare` names, and is linked with the texts of `libraries`. Guarantees equal texts
-for equal machines, element types and widths of panels: each is compiled once, whatever the sizes of convolutions.
+for equal machines, element types, widths of panels and heights of tiles: each is compiled once, whatever the sizes of
+convolutions. Tiles of a height that no line of the program is cut into are left out.
 """
 
 import functools
@@ -14,7 +15,7 @@ from dfc_target_cpu.llvm.values import bit_width
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.windows.filters import pack_filter, pack_name, way_of_packing
 from dfc_target_cpu.windows.forward import forward_item, forward_name
-from dfc_target_cpu.windows.kernels import LINE_PARAMETERS, POSITIONS, TAPS, TileShape, line
+from dfc_target_cpu.windows.kernels import LINE_PARAMETERS, POSITIONS, TAPS, TileShape, line, tile_heights
 from dfc_target_cpu.windows.plans import resources
 from dfc_target_cpu.windows.summing import summing_name, summing_panel
 from dfc_target_cpu.windows.tables import PLAN_PARAMETERS, Plan
@@ -45,6 +46,7 @@ def _tile_shape(plan: Plan, element: str, machine: Resources, vectors: int) -> T
 def libraries(machine: Machine, planned: list[tuple[ContractKernel, Plan, str]]) -> list[str]:
     """The texts that kernels with these plans and element types are linked with."""
     texts: dict[str, None] = {}
+    heights: dict[TileShape, set[int]] = {}
     for _, plan, element in planned:
         if isinstance(plan, Winograd):
             texts[_winograd(machine, element, plan.tile)] = None
@@ -54,8 +56,20 @@ def libraries(machine: Machine, planned: list[tuple[ContractKernel, Plan, str]])
         if isinstance(plan, Forward):
             texts[_packing(machine, element, way_of_packing(plan))] = None
         for vectors in plan.panels.widths:
-            texts[_lines(machine, _tile_shape(plan, element, resources(machine, element), vectors))] = None
-    return list(texts)
+            shape = _tile_shape(plan, element, resources(machine, element), vectors)
+            heights.setdefault(shape, set()).update(_heights(plan, shape.rows))
+    return [*texts, *(_lines(machine, shape, tuple(sorted(needed))) for shape, needed in heights.items())]
+
+
+def _heights(plan: Plan, most: int) -> set[int]:
+    """The heights of tiles that lines of a plan may have; the last line of `Winograd` follows from the batch."""
+    if isinstance(plan, Winograd):
+        return set(range(1, most + 1))
+    if isinstance(plan, Forward):
+        counts = {part.count_x for part in plan.parts}
+    else:
+        counts = {min(plan.piece, plan.inner - first) for first in range(0, plan.inner, plan.piece)}
+    return set().union(*(tile_heights(count, most) for count in counts))
 
 
 @functools.cache
@@ -87,9 +101,9 @@ def _transforming(machine: Machine, element: str, way: str, tile: int) -> str:
 
 
 @functools.cache
-def _lines(machine: Machine, shape: TileShape) -> str:
+def _lines(machine: Machine, shape: TileShape, heights: tuple[int, ...]) -> str:
     module = ModuleText(machine.triple)
-    line(module, shape)
+    line(module, shape, heights)
     return module.text()
 
 

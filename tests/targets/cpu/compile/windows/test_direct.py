@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from dfc.ir.dtypes import F32
 from dfc.kernels.form import ContractKernel
 from dfc_target_cpu.machine import MACHINES, WITHOUT_WINOGRAD, detect_host, machine_named
-from dfc_target_cpu.windows.plans import plan_windows
+from dfc_target_cpu.windows.library import libraries
+from dfc_target_cpu.windows.plans import plan_windows, planned_windows
 from tests.support.direct_convolution import Form, by_data, by_weights, forward
 from tests.support.native_run import NativeRun
 from tests.support.product_arrays import product_in_order
@@ -104,3 +107,18 @@ def test_each_sum_is_one_chain_over_ascending_depth(name: str) -> None:
     assert y.tobytes() == sums.tobytes()
     turned = product_in_order(np.ascontiguousarray(rows.T), g.reshape(rows.shape[0], -1), F32)
     assert dw.tobytes() == turned.tobytes()
+
+
+def test_tiles_are_made_in_the_heights_that_lines_are_cut_into_and_no_others() -> None:
+    x_shape, w_shape, form = FORMS["blocks of channels"]
+    program = convolving(x_shape, w_shape, form, "f32", symbolic=False)
+    text = "\n".join(libraries(EXACT, planned_windows(program.kernels, EXACT)))
+    made = {found.groups() for found in re.finditer(r"^define .*@window_(\w+)_float_(\d)x(\d)\(", text, re.MULTILINE)}
+    widths = {(walk, vectors) for walk, vectors, _ in made}
+    wanted: set[tuple[str, str, str]] = set()
+    for walk, vectors in widths:
+        most = {"3": 4, "2": 6}[vectors]
+        count = {"positions": 8, "taps": 16}[walk]  # places along a row; channels of a block
+        cut = np.array_split(range(count), -(-count // most))
+        wanted |= {(walk, vectors, str(len(tile))) for tile in cut}
+    assert made == wanted and {walk for walk, _ in widths} == {"positions", "taps"}
