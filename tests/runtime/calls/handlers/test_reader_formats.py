@@ -237,6 +237,27 @@ entry next() -> i64 {
     assert model.state["rows"].tolist() == [10, 1]
 
 
+def test_the_order_of_a_million_rows_is_less_than_ten_kilobytes_of_a_checkpoint(tmp_path: Path) -> None:
+    text = """
+var rows = array_files("*.npy", (x = i64), passes = 2, shuffle = "records", seed = 5)
+queue read: i64 = fifo(capacity = 16)
+runner ahead with copies = 2 {
+  let row = rows.next()
+  read.put(row.x)
+}
+entry next() -> i64 { return read.take() }
+"""
+    np.save(tmp_path / "a.npy", np.arange(10**6))
+    model = program(tmp_path, text)
+    first = [int(model.next()) for _ in range(5)]
+    Module.save(model, tmp_path / "saved")
+    assert sum(each.stat().st_size for each in (tmp_path / "saved").rglob("*") if each.is_file()) < 10_000
+    model.init()
+    Module.restore(model, tmp_path / "saved")
+    order = RecordStream((10**6,), "records", 5).elements(np.arange(10))
+    assert first + [int(model.next()) for _ in range(5)] == order.tolist()
+
+
 COLUMNS = """
 var rows = parquet_files("*.parquet", (box = f32[2, 2], name = string, label = i64)ARGUMENTS, longest = 64)
 entry next() -> (box: f32[2, 2], name: u8[?], label: i64, skipped: i64) {
