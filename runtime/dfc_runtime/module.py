@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from dfc_runtime.calls.calls import Machinery
 from dfc_runtime.calls.compiling.origin import Origin
-from dfc_runtime.calls.compiling.partial import Build, PartialEntries
+from dfc_runtime.calls.compiling.partial import Build, PartialEntries, fed_values
 from dfc_runtime.calls.functions import make_call
 from dfc_runtime.checkpoints import restore as checkpoints
 from dfc_runtime.checkpoints.format import Progress
@@ -53,6 +53,11 @@ class CallableEntry:
 
     def __call__(self, *feeds: object, **named: object) -> object:
         return self.function(*feeds, **named)
+
+    def execute(self, feed: object) -> None:
+        """Calls it for its effects, with feeds by their own or their full names."""
+        prefix = f"{self.name}/"
+        self.function(**{name.removeprefix(prefix): value for name, value in fed_values(feed).items()})
 
     def __repr__(self) -> str:
         return f"<{self.signature}>"
@@ -164,7 +169,9 @@ class Module:
         """Runs just what some values of an entry need: `run(["train/logits"], {"train/hidden": h})`. A list gives a
         tuple in its order, one name gives one value. What is fed replaces the value of that name, and what only it
         needed does not run; parameters may be fed by their own names. A signature is compiled when it is new, which
-        needs the compiler."""
+        needs the compiler. The name of an entry alone, `run("train", ..)`, executes all of it and gives nothing."""
+        if isinstance(fetch, str) and fetch in self.entries:
+            return self.entries[fetch].execute(feed)
         return self._parts.run(fetch, feed)
 
     def extend(self, text: str) -> Module:

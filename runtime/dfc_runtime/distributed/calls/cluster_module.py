@@ -292,7 +292,10 @@ class ClusterModule:
     def run(self, fetch: object, feed: object = None) -> object:
         """Runs just what some values of an entry need, as for a program on one rank: values come from where they are
         computed, blocks put together. A part that the deployment file does not list as a `step` is compiled by rank 0
-        when it is new, which needs the compiler there. Ranks that call along say the same names."""
+        when it is new, which needs the compiler there. Ranks that call along say the same names. The name of an entry
+        alone executes it and gives nothing."""
+        if isinstance(fetch, str) and fetch in self.entries:
+            return self.entries[fetch].execute(feed)
         with self._lock:
             return self._parts.run(self._end, fetch, feed)
 

@@ -100,6 +100,14 @@ def test_effects_that_are_not_needed_do_not_run(model: dfc.Module) -> None:
     np.testing.assert_array_equal(model.state["w"], before)
 
 
+def test_the_name_of_an_entry_executes_it_and_gives_nothing(model: dfc.Module) -> None:
+    before = model.state["w"]
+    assert model.run("train", {"images": X, "train/rate": 0.1}) is None
+    assert model.state["calls"] == 1 and not np.array_equal(model.state["w"], before)
+    with pytest.raises(dfc.FeedError, match="train"):
+        model.run("train", {"pictures": X, "rate": 0.1})
+
+
 def test_a_variable_is_fetched_as_the_entry_leaves_it(model: dfc.Module) -> None:
     """Its update runs, and nothing else."""
     assert model.run("train/calls") == 1

@@ -76,11 +76,15 @@ def test_any_values_may_be_fed_and_fetched_together():
     assert on_cluster(partitioned(), 3, values) == values(alone()), asked
 
 
-def test_one_name_gives_one_value_and_a_list_values_by_name():
+def test_one_name_gives_one_value_a_list_values_by_name_and_an_entry_nothing():
     def work(module):
         one = module.run("train/loss", TRAIN)
         several = module.run(["train/loss"], TRAIN)
-        return type(one), len(several), several._asdict().keys(), module.run(["train/p", "train/p"], TRAIN)
+        both = module.run(["train/p", "train/p"], TRAIN)
+        before = module.state["steps"]
+        assert module.run("train", {**TRAIN, "rate": 0.1}) is None
+        assert module.state["steps"] == before + 1
+        return type(one), len(several), several._asdict().keys(), both
 
     kind, count, names, (first, second) = on_cluster(partitioned(), 3, work)
     assert (kind, count, list(names)) == (np.float32, 1, ["train/loss"])
