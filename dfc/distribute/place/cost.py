@@ -67,13 +67,14 @@ class Costs:
         if known is not None:
             return known
         if node.regions:
-            return OVERHEAD + self._trip_count(node) * sum(self.seconds(n) for r in node.regions for n in r.nodes)
+            return OVERHEAD + self.trip_count(node) * sum(self.seconds(n) for r in node.regions for n in r.nodes)
         cost = cost_of(node, self.size)
         if not cost.work:
             return 0.0
         return OVERHEAD + cost.operations / PRODUCT_RATE + cost.bytes / MEMORY_RATE
 
-    def _trip_count(self, node: Node) -> int:
+    def trip_count(self, node: Node) -> int:
+        """How often the regions of a node run."""
         if node.op == "if":
             return 1
         attributes = node.attributes

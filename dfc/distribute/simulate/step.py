@@ -138,7 +138,7 @@ class _Step:
             self._fetch(value, site)
         waits = list(_keys(node, CombinedAttributes))
         if not waits:
-            self._clocks.compute(ranks, self._costs.seconds(node))
+            self._compute(node, ranks)
         for key in _keys(node, ContributeAttributes):  # all of them before anything is waited for
             self._contribute(key)
         if waits:
@@ -149,8 +149,33 @@ class _Step:
             self._sum(key).wait(self._clocks)
         self._sites.update(dict.fromkeys(node.results, site))
 
+    def _compute(self, node: Node, ranks: Ranks) -> None:
+        """The seconds of a node. Of a loop over the blocks the last iteration makes the parts of sums one after the
+        other: what is not held back leaves while the rest of it computes."""
+        seconds, done = self._costs.seconds(node), 0.0
+        inside = [(self._costs.seconds(each), each) for region in node.regions for each in region.nodes]
+        last = seconds / max(self._costs.trip_count(node), 1) if inside else 0.0
+        total = sum(took for took, _ in inside) or 1.0
+        reached = seconds - last
+        for took, each in inside:
+            reached += last * took / total
+            for key in _keys(each, ContributeAttributes):
+                if self._sum(key).is_held_back:
+                    continue
+                self._clocks.compute(ranks, reached - done)
+                done = reached
+                self._contribute(key)
+                self._finish_arrived()
+        self._clocks.compute(ranks, seconds - done)
+
+    def _finish_arrived(self) -> None:
+        """Owners of chunks add at the next request to their host what has come meanwhile, and send it on."""
+        for each in self._sums.values():
+            if each.has_arrived(self._clocks):
+                each.finish(self._clocks)
+
     def _contribute(self, key: str) -> None:
-        if key not in self._sums:
+        if not self._sum(key).is_contributed:
             if self._job.tasks > 1:
                 self._clocks.serve(self._job.ranks(None), self._clocks.network.request)
             self._held = self._sum(key).contribute(self._clocks, self._held)

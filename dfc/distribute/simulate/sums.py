@@ -12,7 +12,7 @@ import numpy as np
 
 from dfc.deferred.dataclasses import dataclass
 from dfc.distribute.place.cost import MEMORY_RATE
-from dfc.distribute.simulate.clocks import Clocks, Ranks
+from dfc.distribute.simulate.clocks import Clocks, Ranks, Times
 from dfc.distribute.simulate.network import Network
 from dfc.distribute.simulate.tree_messages import Level, climb, levels
 from dfc_runtime.distributed.reduce.exchange import FULL_BYTES
@@ -64,13 +64,15 @@ class Sum:
         self._chunks = len(plan.chunks) // len(self._owners)
         self._chunk = self.size / len(plan.chunks)
         self._messages, self._is_finished = 0, False
-        self._left = self._there = np.zeros(len(ranks))
-        self._begin = 0.0
+        self._there = np.zeros(len(ranks))
+        self._parts_there: Times | None = None
+        self.is_contributed = False
 
     def contribute(self, clocks: Clocks, held: float) -> float:
         """Sends what each rank has. A small part goes with those that were contributed before, `held` bytes, where all
         of it fits into one message; how many bytes that message has now."""
-        self._begin = float(clocks.now[self._ranks].min())
+        self.is_contributed = True
+        begin = float(clocks.now[self._ranks].min())
         if not self._others or not self.size:
             self._there, self._is_finished = clocks.now[self._ranks].copy(), True
             return held
@@ -79,14 +81,15 @@ class Sum:
         if self.how != EXCHANGED:
             messages = self._chunks * self._roots * self._to_each
             clocks.handle(self._senders, messages)
-            self._left = clocks.send(self._senders, messages, self._chunk)
+            left = float(clocks.send(self._senders, messages, self._chunk).max())
+            self._parts_there = clocks.arrive(self._owners, self._arriving, self._chunk, left, begin)
             return held
         size = self._roots * self.size
         joins = held > 0 and held + size <= FULL_BYTES
         self._messages = 0 if joins else self._others
         clocks.handle(self._ranks, self._messages)
         left = clocks.send(self._ranks, self._others, size)
-        self._there = clocks.arrive(self._ranks, self._others, size, float(left.max()), self._begin)
+        self._there = clocks.arrive(self._ranks, self._others, size, float(left.max()), begin)
         self._is_finished = True
         return held + size if joins else size
 
@@ -95,19 +98,35 @@ class Sum:
         """How many owners a sender has messages for; itself is none."""
         return 1 if self.how == AT_ONE_RANK else self._others
 
+    @property
+    def _arriving(self) -> int:
+        """How many messages with parts an owner gets."""
+        return self._chunks * self._roots * self._others
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether what is contributed leaves only when a rank waits: it goes with other small parts, or is summed
+        along trees, whose sums share the wait for a level."""
+        return self.how in (EXCHANGED, ALONG_TREES)
+
+    def has_arrived(self, clocks: Clocks) -> bool:
+        """Whether owners who look now have all parts, and have not added them yet."""
+        if self._is_finished or self._parts_there is None:
+            return False
+        return bool((self._parts_there <= clocks.now[self._owners]).all())
+
     def finish(self, clocks: Clocks) -> None:
-        """The owners of chunks, who have come to wait, add the parts of all and send the sums to everybody."""
+        """The owners of chunks add the parts of all, for which they wait, and send the sums to everybody."""
         if self._is_finished:
             return
         self._is_finished = True
         if self.how == ALONG_TREES:
             climb([self._levels], clocks)
             return
-        arriving = self._chunks * self._roots * self._others
-        there = clocks.arrive(self._owners, arriving, self._chunk, float(self._left.max()), self._begin)
-        clocks.wait(self._owners, there)
-        clocks.handle(self._owners, arriving)
-        clocks.compute(self._owners, 2 * arriving * self._chunk / MEMORY_RATE)
+        assert self._parts_there is not None, "it was contributed"
+        clocks.wait(self._owners, self._parts_there)
+        clocks.handle(self._owners, self._arriving)
+        clocks.compute(self._owners, 2 * self._arriving * self._chunk / MEMORY_RATE)
         clocks.handle(self._owners, self._chunks * self._others)
         first = float(clocks.now[self._owners].min())
         gone = clocks.send(self._owners, self._chunks * self._others, self._chunk)

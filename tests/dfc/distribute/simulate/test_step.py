@@ -30,6 +30,17 @@ job worker tasks 2
 
 replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 8
 """
+LAYERS = """dfg 1
+
+param a: f32[400, 400] = 0.1
+param b: f32[400, 400] = 0.1
+
+entry train[B](x: f32[B, 400], rate: f32) {
+  let loss = mean(square(relu(x @ a) @ b))
+  a -= rate * grad(loss, a)
+  b -= rate * grad(loss, b)
+}
+"""
 FREE = Network(latency=0, message=0, bandwidth=1e30)
 WEIGHTS = 4 * 300 * 200
 
@@ -95,6 +106,19 @@ def test_of_several_ranks_each_sum_costs_two_requests_and_a_call_each_end() -> N
             2e-3 * sums, rel=0.01
         )
         assert predicted(ranks, Network(0, 0, 1e30, call=1e-3)).seconds - free == pytest.approx(1e-3 * (sums > 0))
+
+
+def test_the_sum_of_a_gradient_is_hidden_behind_the_computing_of_the_next_one() -> None:
+    """The parts of the second one travel while those of the first one are added, and its own sums are waited for: half
+    of a gradient. If both set out behind the loop, the parts of the first one would be waited for as well."""
+    one_block = DEPLOY.replace("blocks = 8", "blocks = 2")
+    computing = predicted(2, FREE, one_block, LAYERS).seconds
+    feed, gradient = 4 * 64 * 400, 4 * 400 * 400
+    for share in (0.01, 0.02):
+        bandwidth = gradient / (share * computing)
+        network = Network(latency=0, message=0, bandwidth=bandwidth)
+        waits = predicted(2, network, one_block, LAYERS).seconds - computing - feed / bandwidth
+        assert waits == pytest.approx(gradient / 2 / bandwidth, rel=0.05)
 
 
 def test_bytes_are_those_of_feeds_and_gradients() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -174,6 +176,32 @@ def test_two_tasks_exchange_what_is_small_with_one_message_each():
 
     run_on(network, work)
     assert sum(network.sent.values()) == 2
+
+
+def test_a_large_part_is_with_the_others_and_added_before_the_next_one_is_made():
+    """A gradient that is there leaves, and comes back as a sum, while those of earlier layers are still computed."""
+    network, ready = Network(2), threading.Barrier(2, timeout=60)
+
+    def work(comm):
+        reducer = Reducer(comm, Pool(), spin(comm))
+        for number, key in enumerate(("late", "early")):
+            tags = (FIRST_EDGE + 2 * number, FIRST_EDGE + 2 * number + 1)
+            reducer.declare(key, Operation(2, tags, number), Group((0, 1), comm.rank))
+        sent = []
+        for key in ("late", "early"):
+            reducer.contribute(key, comm.rank, np.ones(50_000, np.float32))
+            ready.wait()
+            sent.append({tag for (source, _, tag) in network.sent if source == comm.rank})
+            ready.wait()
+        for key in ("early", "late"):
+            reducer.combined(key, np.empty(50_000, np.float32))
+        reducer.finish()
+        return sent
+
+    for first, second in run_on(network, work):
+        part, total, next_part = FIRST_EDGE, FIRST_EDGE + 1, FIRST_EDGE + 2
+        assert part in first and next_part not in first
+        assert {part, total, next_part} <= second
 
 
 def test_each_task_sends_and_receives_the_same_share_of_a_large_array():
