@@ -72,11 +72,17 @@ class Watchman:
         """In the thread of a call that is not to wait any longer, so many seconds after it began: `WaitError`."""
         fault = self._faults[waiting.fault]
         lines = [f"`{self._entries[waiting.fault]}` {self.waits(waiting)}: {seconds:.2f} s are over"]
-        lines += [self._line(each) for each in self._runners() if each.waiting.queue]
+        lines += [self._line(each) for each in [*self._calls(waiting), *self._runners()] if each.waiting.queue]
         lines.append(
             "  call it again, or with a longer `timeout`; what it took from queues, or put into them, stays so"
         )
         raise WaitError("\n".join(lines), code="E0919", spans=[fault.location])
+
+    def _calls(self, own: Waiting) -> list[Waiter]:
+        """Calls that wait elsewhere: one of them may hold what is waited for."""
+        others = [each for each in self._crew.queues.calls() if each is not None and each.fault != own.fault]
+        waiters = [Waiter(self._entries[each.fault], -1, each) for each in others]
+        return sorted(waiters, key=lambda each: (each.name, each.waiting.fault))
 
     def _runners(self) -> list[Waiter]:
         """Those that wait; a copy that waits for its turn has no queue."""

@@ -76,6 +76,19 @@ def test_a_take_that_waits_for_too_long_says_for_what_and_changes_nothing(monkey
     assert model.next() == 5 and model.state["n"] == 6
 
 
+def test_who_waits_for_a_mutex_for_too_long_is_told_where_the_holder_is() -> None:
+    model = loaded(PROGRAM)
+    holder = model.inside.start()
+    eventually(lambda: [each.queue for each in model._machinery.driver.queues.calls() if each is not None] == ["b"])
+    with pytest.raises(WaitError) as caught:
+        model.count(timeout=0)
+    first, other, *_ = caught.value.message.splitlines()
+    assert first.startswith("`count` waits for the mutex `guard` at <text>:")
+    assert other == "  `inside` waits for an element in the queue `b` at <text>:24:11"
+    model.give(2)
+    assert holder.result(60) is None
+
+
 @pytest.mark.parametrize("timeout", [0, 0.03])
 def test_a_put_that_waits_for_too_long_puts_nothing(timeout: float) -> None:
     model = loaded(
