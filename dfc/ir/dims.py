@@ -61,7 +61,6 @@ KNOWN = 1 << 12
 
 class Dim:
     """A polynomial: a sorted tuple of (monomial, non-zero coefficient). Nothing changes it once it is made.
-
     `constant` is its value if it is a plain number, else None."""
 
     __slots__ = ("_hash", "constant", "terms")
@@ -191,14 +190,14 @@ ONE = dim(1)
 def _sum(a: Dim, b: Dim) -> Dim:
     if a.constant is not None and b.constant is not None:
         return dim(a.constant + b.constant)
-    return _collect([*a.terms, *b.terms])
+    return collected([*a.terms, *b.terms])
 
 
 @lru_cache(maxsize=KNOWN)
 def _product(a: Dim, b: Dim) -> Dim:
     if a.constant is not None and b.constant is not None:
         return dim(a.constant * b.constant)
-    return _collect([(_sorted(m + n), c * d) for m, c in a.terms for n, d in b.terms])
+    return collected([(_sorted(m + n), c * d) for m, c in a.terms for n, d in b.terms])
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -349,7 +348,7 @@ def _divide_terms(a: Dim, divisor: tuple[Monomial, int]) -> tuple[Dim, Dim]:
             rest.append((m, c))
         else:
             exact.append((left, c // coefficient))
-    return _collect(exact), _collect(rest)
+    return collected(exact), collected(rest)
 
 
 def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
@@ -367,14 +366,15 @@ def _sorted(monomial: Monomial) -> Monomial:
     return monomial if len(monomial) < 2 else tuple(sorted(monomial, key=str))
 
 
-def _collect(terms: Iterable[tuple[Monomial, int]]) -> Dim:
+def collected(terms: Iterable[tuple[Monomial, int]]) -> Dim:
+    """The sum of these terms, each monomial of which is sorted."""
     total: dict[Monomial, int] = {}
-    for monomial, coefficient in terms:
-        total[monomial] = total.get(monomial, 0) + coefficient
-    kept = [(m, c) for m, c in total.items() if c]
-    if len(kept) <= 1:
-        return Dim(tuple(kept))
-    return Dim(tuple(sorted(kept, key=lambda term: (-len(term[0]), str([str(a) for a in term[0]])))))
+    for monomial, factor in terms:
+        total[monomial] = total.get(monomial, 0) + factor
+    kept = [term for term in total.items() if term[1]]
+    if len(kept) > 1:
+        kept.sort(key=lambda term: (-len(term[0]), str([*map(str, term[0])])))
+    return Dim(tuple(kept))
 
 
 def factor_text(d: Dim) -> str:

@@ -4,7 +4,8 @@ A slot is as large as the largest of its members and starts at a multiple of 64 
 smaller arena is taken; sizes that only the call knows count as 64 in this. In the order of time a storage takes the
 slot of one that just died: of the same size if there is one, else the closest of comparable size, else any. In the
 order of size the large ones come first, and each takes the first slot that is free while it lives: nothing small keeps
-a large one from its slot, and no slot grows. What belongs to one of several branches that may run at
+a large one from its slot, and no slot grows. Where both leave much of the arena unused, storages are packed without
+slots (`packing`). What belongs to one of several branches that may run at
 the same time takes slots of that branch first, each of which then counts as one storage that lives as long as all do.
 """
 
@@ -19,13 +20,17 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.ir.dims import ZERO, Dim, Symbol, ceil_divide, dim, maximum
 from dfc.ir.measured import upper_elements
 from dfc.lower.buffers.liveness import Branch, Life, Lifetimes
+from dfc.lower.buffers.packing import ALIGNMENT, pack
 from dfc.lower.storage import Storage, typical
 
-ALIGNMENT = 64
 SEARCHED = 32  # free slots that are compared with a storage of another size
 NO_BOUNDS: Mapping[Symbol, Dim] = {}
 MOST_BY_SIZE = 2000
 """Storages that are planned in the order of size, too: the time for that grows with the square of their number."""
+MOST_PACKED = 600
+"""Storages that are packed: half a second for so many that all live at one time."""
+PACKING_THRESHOLD = 1.05
+"""How much larger an arena of slots may be than one of offsets that are formulas of their own."""
 
 
 @dataclass(slots=True)
@@ -65,15 +70,24 @@ def plan(lifetimes: Lifetimes, heirs: Mapping[Storage, Storage], most: Mapping[S
         tenants[root] = Life(first, last, ())
     leaders = _in_branches(lifetimes, tenants, sizes)
     roots = {storage: leaders.get(root, root) for storage, root in roots.items()}
+    starts, size = _starts(tenants, sizes)
+    offsets = {storage: starts[root] for storage, root in roots.items()}
+    return Arena(offsets, size, *_peak(tenants, sizes))
+
+
+def _starts(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> tuple[dict[Storage, Dim], Dim]:
+    """Where each storage begins and all end: in slots, or packed where that saves what is worth longer formulas."""
     slots = _slots(tenants, sizes)
-    arena = Arena()
+    size = ZERO
     starts: dict[int, Dim] = {}
     for slot in {slot.number: slot for slot in slots.values()}.values():
-        starts[slot.number] = arena.size
-        arena.size = arena.size + aligned(slot.size)
-    arena.offsets = {storage: starts[slots[root].number] for storage, root in roots.items()}
-    arena.largest_live, arena.peak_names = _peak(tenants, sizes)
-    return arena
+        starts[slot.number] = size
+        size = size + aligned(slot.size)
+    if len(tenants) <= MOST_PACKED and typical(size) > typical(_peak(tenants, sizes)[0]) * PACKING_THRESHOLD:
+        packed = pack(tenants, sizes)
+        if packed is not None and typical(size) > typical(packed[1]) * PACKING_THRESHOLD:
+            return packed
+    return {storage: starts[slot.number] for storage, slot in slots.items()}, size
 
 
 def _slots(tenants: Mapping[Storage, Life], sizes: Mapping[Storage, Dim]) -> dict[Storage, Slot]:
