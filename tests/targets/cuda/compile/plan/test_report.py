@@ -51,7 +51,7 @@ def test_a_kernel_tells_what_it_takes_of_each_architecture(bundle: bytes) -> Non
 
 def test_inspect_prints_it(bundle: bytes, tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "scale.bundle").write_bytes(bundle)
-    inspect_command.command.callback(str(tmp_path / "scale.bundle"), source=False)
+    inspect_command.command.callback(str(tmp_path / "scale.bundle"), source=False, size_pairs=())
     told = capsys.readouterr().out
     assert "k0     <text>:3:16  scale/y" in told and "accesses of 16 bytes" in told
     assert "compute_80" in told and "needs compute_80" in told
@@ -88,7 +88,7 @@ def test_inspect_says_who_may_make_a_product_and_why_not(tmp_path: Path, capsys:
     ]
     assert kernels[-1].wide >= 2, "four sums at once, and four results"
     (tmp_path / "f.bundle").write_bytes(made)
-    inspect_command.command.callback(str(tmp_path / "f.bundle"), source=False)
+    inspect_command.command.callback(str(tmp_path / "f.bundle"), source=False, size_pairs=())
     printed = capsys.readouterr().out
     assert all(f"\n         {line}\n" in printed for line in told)
 
