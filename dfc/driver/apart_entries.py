@@ -71,9 +71,9 @@ def _pipeline(
         if asked is None or asked.job is None or (asked.job == owner.job and asked.task in (None, owner.task)):
             continue
         title = f"steps of `{statement.entry}` take from the pipeline of `{name}`, which is not where they are applied"
-        place = f'place "{name}" on {owner.job} task {owner.task or 0}'
+        remedy = f'place "{name}" on {owner.job} task {owner.task or 0}'
         span, secondary = statement.setting_span("mode"), [(asked.span, f"`{name}` is placed here")]
-        helps = [f"place it with the state that `{statement.entry}` updates: `{place}`"]
+        helps = [f"place it with the state that `{statement.entry}` updates: `{remedy}`"]
         raise CompileError([error("E1001", title, span, secondary=secondary, helps=helps)])
     return names
 

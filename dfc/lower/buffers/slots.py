@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from heapq import heappop, heappush
 
 from dfc.deferred.dataclasses import dataclass
@@ -43,10 +42,10 @@ class Slot:
 class Arena:
     """Where each storage is, and how large the arena and its largest live set are."""
 
-    offsets: dict[Storage, Dim] = field(default_factory=dict[Storage, Dim])
-    size: Dim = ZERO
-    largest_live: Dim = ZERO
-    peak_names: tuple[str, ...] = ()
+    offsets: dict[Storage, Dim]
+    size: Dim
+    largest_live: Dim
+    peak_names: tuple[str, ...]
 
 
 def byte_size(storage: Storage, most: Mapping[Symbol, Dim] = NO_BOUNDS) -> Dim:
