@@ -13,7 +13,7 @@ from dfc.elaborate.statements.regions import Region, touched, unique_names
 from dfc.elaborate.types.convert import constant_of
 from dfc.ir import walk
 from dfc.ir.facts import NO_FACTS
-from dfc.ir.graph import Entry
+from dfc.ir.graph import Entry, Node
 from dfc.ops.effects.queues import QueueAttributes, TakeAttributes
 from dfc.syntax.tree import tree
 
@@ -33,9 +33,12 @@ def build_runner(program: Program, scope: Scope, item: tree.RunnerItem) -> Entry
         if program.reporter.error_count != before:
             return None
         block = context.region.close([], touched([context.region]))
-        attributes = [node.attributes for node in walk.nodes(block)]
-        if before == 0 and not any(isinstance(each, QueueAttributes | TakeAttributes) for each in attributes):
+        uses = [node for node in walk.nodes(block) if isinstance(node.attributes, QueueAttributes | TakeAttributes)]
+        if before == 0 and not uses:
             raise _unconnected(item)
+        for node in uses:
+            if isinstance(node.attributes, TakeAttributes) and node.attributes.least == 0:
+                raise _endless(item, node)
     except Mistake as problem:
         program.reporter.report(problem.diagnostic)
         return None
@@ -72,4 +75,14 @@ def _unconnected(item: tree.RunnerItem) -> Mistake:
         "it uses no queue",
         notes=("a runner starts when an entry is called that a queue connects it with",),
         helps=("put what it makes into a queue, or take what it works on out of one",),
+    )
+
+
+def _endless(item: tree.RunnerItem, take: Node) -> Mistake:
+    return mistake(
+        "E0315",
+        f"the runner `{item.name.text}` would never end",
+        take.span,
+        "behind the end of the data this gives no elements, again and again",
+        helps=("leave `least = 0` out: the runner ends with the data",),
     )

@@ -197,6 +197,8 @@ def _check_queue(node: Node, resources: Resources) -> Iterator[str]:
         yield f"`{attributes.resource}` is no queue"
     elif isinstance(attributes, TakeAttributes):
         yield from _compare("types", attributes.types, state.queue.types)
+        if attributes.least not in (0, 1):
+            yield f"takes at least {attributes.least} elements behind the end of the data, not 0 or 1"
         if bool(_tensors(node.operands)) != state.queue.is_shuffled:
             yield "takes draws if and only if its queue is shuffled"
     elif node.op == PUT:

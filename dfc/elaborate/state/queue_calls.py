@@ -19,6 +19,7 @@ from dfc.elaborate.shapes.size_inference import measure
 from dfc.elaborate.state import buckets, mutexes
 from dfc.elaborate.state.randomness import draw
 from dfc.elaborate.statements.effects import record_effect
+from dfc.elaborate.types.convert import constant_of
 from dfc.elaborate.types.descriptions import describe
 from dfc.elaborate.types.entities import (
     NOTHING,
@@ -104,23 +105,36 @@ def _take(context: Context, queue: QueueValue, arguments: Sequence[Argument], sp
 def _take_up_to(context: Context, queue: QueueValue, arguments: Sequence[Argument], span: Span) -> Entity:
     """`n` elements, or those that are left of a closed queue: their number is found out while the entry runs."""
     function = f"{queue.variable.short_name}.take_up_to"
-    by_name = assign_arguments(function, [ExpectedArgument("n", True)], arguments, span, f"{function}(n: int)")
+    expected = [ExpectedArgument("n", True), ExpectedArgument("least", False, by_name_only=True)]
+    by_name = assign_arguments(function, expected, arguments, span, f"{function}(n: int, least: int = 1)")
     count = _count(context, queue, by_name["n"])
-    *values, taken, _ = _taken(context, queue, TAKE_UP_TO, count, span)
+    least = _least(context, by_name["least"]) if "least" in by_name else 1
+    *values, taken, _ = _taken(context, queue, TAKE_UP_TO, count, span, least)
     spans = OperationSpans(function, span, [span] * 2)
     rows = measure(context, taken, count, spans)
     values = [apply(context, "gather", [value, rows], spans, AxisAttributes(0)) for value in values]
     return _element(queue, buckets.without_padding(context, queue.form, values, spans, is_batch=True))
 
 
-def _taken(context: Context, queue: QueueValue, op: str, count: Dim | None, span: Span) -> Sequence[Value]:
+def _least(context: Context, argument: Argument) -> int:
+    """How few there may be behind the end of the data."""
+    value = constant_of(context, value_of(context, argument), argument.span, "the argument `least`")
+    if isinstance(value, bool) or not isinstance(value, int) or value not in (0, 1):
+        helps = ("`least = 0`: behind the end of the data it gives no elements; `least = 1`: the data ends there",)
+        raise mistake("E0315", "the argument `least` is 0 or 1", argument.span, helps=helps)
+    return value
+
+
+def _taken(
+    context: Context, queue: QueueValue, op: str, count: Dim | None, span: Span, least: int = 1
+) -> Sequence[Value]:
     """The results of a take, its token last."""
     record_effect(context, "takes from", queue.variable.name, span)
     draws: list[Value] = []
     if queue.order is not None:
         numbers = TensorType(F64, (dim(1) if count is None else count,))
         draws.append(draw(context, queue.order, "uniform", numbers, span))
-    attributes = TakeAttributes(queue.variable.name, queue.form.types, count)
+    attributes = TakeAttributes(queue.variable.name, queue.form.types, count, least)
     types = registry.record(op).infer([value.tensor for value in draws], attributes)
     return _append(context, queue, op, draws, types, attributes, span).results
 

@@ -4,7 +4,8 @@
     queue_take(TakeAttributes): [draws], t -> x.., t  waits until there are enough; draws: of a shuffled queue, f64[n],
                                                       one number in [0, 1) for each element that is taken
     queue_take_up_to(TakeAttributes): [draws], t -> x.., count, t   the same, but of the last elements of a closed
-                                                      queue there may be fewer; rows behind the count mean nothing
+                                                      queue there may be fewer, and none where `least` is 0; rows behind
+                                                      the count mean nothing
     queue_size(QueueAttributes): t -> i64, t
     queue_close(QueueAttributes): t -> t              takes go on until it is empty, and then fail with the end of data
 
@@ -43,11 +44,13 @@ class QueueAttributes(Attributes):
 @dataclass(frozen=True, slots=True)
 class TakeAttributes(Attributes):
     """What one take gets out of a queue: a value of each of these types, or of `count` elements the values stacked
-    along a new first axis."""
+    along a new first axis. `least`, 0 or 1, is how few a take of up to `count` may get behind the end of the data: with
+    0 that is no error."""
 
     resource: str
     types: tuple[TensorType, ...]
     count: Dim | None = None
+    least: int = 1
 
 
 def _infer_put(types: Sequence[TensorType], attributes: Attributes) -> Sequence[TensorType]:

@@ -36,6 +36,14 @@ def test_a_runner_without_a_queue_would_never_start() -> None:
     assert codes(QUEUE + runner("n += 1") + "entry feed() {\n  q.put(1)\n}\n") == ["E0703"]
 
 
+def test_a_runner_that_takes_nothing_at_the_end_of_the_data_would_never_end() -> None:
+    helper = "proc more() -> i64 {\n  let [K] _: i64[K] = q.take_up_to(4, least = 0)\n  return K\n}\n"
+    feed = "entry feed() {\n  q.put(1)\n}\n"
+    shown = messages(QUEUE + feed + helper + runner("let k = more()", "n += k"))
+    assert "error[E0315]: the runner `count` would never end" in shown
+    assert "leave `least = 0` out" in shown
+
+
 def test_a_runner_is_called_by_nobody() -> None:
     assert codes(QUEUE + runner("q.put(1)") + "entry step() {\n  count()\n}\n") == ["E0207"]
 

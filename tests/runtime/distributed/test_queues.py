@@ -68,6 +68,19 @@ entry drain() -> f32 {
   return s
 }
 
+entry finish() { answers.close() }
+
+entry rest() -> (s: f32, takes: i64) {
+  let k, s, takes = loop k: i64 = 1, s = 0.0, takes: i64 = 0 while k > 0 {
+    let [K] y: f32[K, 2] = answers.take_up_to(2, least = 0)
+    s = s + sum(y * w)
+    takes = takes + 1
+    k = K
+  }
+  seen += takes
+  return s, takes
+}
+
 entry stuck() -> i64 { return numbers.take() }
 
 entry unstuck(x: i64) { numbers.put(x) }
@@ -110,10 +123,14 @@ def test_what_others_compute_is_put_in_and_what_is_taken_goes_where_it_is_used()
     def work(model: dfc.Module) -> list[object]:
         for x in (1.0, 2.0, 3.0):
             model.answer(x)
-        return [model.answered().tolist(), float(model.drain())]
+        found: list[object] = [model.answered().tolist(), float(model.drain())]
+        for x in (4.0, 5.0, 6.0):
+            model.answer(x)
+        model.finish()
+        return [*found, *[[float(each) for each in model.rest()] for _ in range(2)], int(model.state["seen"])]
 
-    assert work(undivided(PROGRAM)) == [[2.0, 2.0], 10.0]
-    assert on_cluster(bundle(), 3, work) == [[2.0, 2.0], 10.0]
+    assert work(undivided(PROGRAM)) == [[2.0, 2.0], 10.0, [30.0, 3], [0.0, 1], 4]
+    assert on_cluster(bundle(), 3, work) == [[2.0, 2.0], 10.0, [30.0, 3], [0.0, 1], 4]
 
 
 def test_a_wait_that_nobody_can_end_is_an_error_on_all_ranks_and_calls_go_on() -> None:

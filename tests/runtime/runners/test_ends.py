@@ -58,6 +58,50 @@ def test_what_is_left_is_less_than_a_take_asks_for() -> None:
     assert model.next() == 6
 
 
+DRAINED = """
+queue lengths: i64 = fifo(capacity = 8)
+queue words: i64[?] = bucket_queue(capacity = 9, bounds = [1, 4])
+entry give(n: i64) { lengths.put(n) }
+entry finish() { lengths.close() }
+runner make { let n = lengths.take()
+  let [N] word: i64[N] = range(n, 4)
+  words.put(word) }
+entry drain() -> (total: i64, words: i64, takes: i64) {
+  let total, count, takes, k = loop total: i64 = 0, count: i64 = 0, takes: i64 = 0, k: i64 = 1 while k > 0 {
+    let [K, L] some: i64[K, L], length = words.take_up_to(2, least = 0)
+    total = total + sum(some + L) + sum(length)
+    count = count + K
+    takes = takes + 1
+    k = K
+  }
+  return total, count, takes
+}
+entry some() -> i64 { let [K, L] _: i64[K, L], _ = words.take_up_to(2)
+  return K }
+"""
+
+
+def test_a_loop_takes_what_is_left_and_ends_with_its_sums_where_the_data_ends() -> None:
+    model = loaded(DRAINED)
+    for n in (1, 4, 0, 3, 2):
+        model.give(n)
+    model.finish()
+
+    # Sum of all words; each of their places counts the length of its batch: (1, 0), (4, 3), (2).
+    assert model.drain() == ((0 + 6 + 3 + 1) + (2 * 1 * 1 + 2 * 4 * 4 + 1 * 2 * 2) + (1 + 0 + 4 + 3 + 2), 5, 4)
+    assert model.drain() == (0, 0, 1)
+    with pytest.raises(dfc.EndOfData):
+        model.some()
+
+
+def test_a_loop_that_takes_what_is_left_fails_where_the_runner_did() -> None:
+    model = loaded(DRAINED)
+    model.give(1)
+    model.give(5)
+    with pytest.raises(RunError, match="the runner `make` has failed in iteration 1"):
+        model.drain()
+
+
 @pytest.mark.parametrize("copies", [1, 4])
 def test_a_runner_that_fails_gives_its_error_behind_the_elements_before_it(copies: int) -> None:
     model = chain(copies)

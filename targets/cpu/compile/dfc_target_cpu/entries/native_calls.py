@@ -184,6 +184,11 @@ class _Take(_Access):
         number = i64(needed) if needed is not None else f.add(count, i64(self.form.window - 1))
         enter = queues.enter_to_take(call.module, call.machine)
         self.enter(enter, [number, self.least(count), i64(call.first)], to_put=False)
+        self._leave_with(count)
+
+    def _leave_with(self, count: Value) -> None:
+        """What was come in for."""
+        call, f = self.call, self.f
         taken = self.count("taken")
         if self.form.bounds:
             count = f.call(gather(call.module, self.form), "i64", [self.queue, count])
@@ -246,9 +251,29 @@ class _TakeUpTo(_Take):
         self.f.store(i64(0), self.number)
         super().write()
 
+    @property
+    def may_be_none(self) -> bool:
+        """Whether behind the end of the data it gives no elements."""
+        return dict(self.call.site.attributes).get("least") == 0
+
     def least(self, count: Value) -> Value:
         del count
-        return i64(1)
+        return i64(0 if self.may_be_none else 1)
+
+    def _leave_with(self, count: Value) -> None:
+        if not self.may_be_none:
+            super()._leave_with(count)
+            return
+        call, f = self.call, self.f
+        some, none, after = (f.label(x) for x in ("some", "none", "taken"))
+        f.branch_if(f.icmp("sgt", self.count("put"), self.count("taken")), some, none)
+        f.begin(some)
+        super()._leave_with(count)
+        f.branch(after)
+        f.begin(none)
+        f.call(queues.leave_take(call.module, call.machine), "void", [call.context, self.queue, i64(0)])
+        f.branch(after)
+        f.begin(after)
 
     def available(self, count: Value) -> Value:
         number = self.f.minimum(count, self.f.sub(self.count("put"), self.count("taken")))

@@ -37,8 +37,8 @@ def enter_to_put(module: ModuleText, machine: Machine) -> str:
 
 def enter_to_take(module: ModuleText, machine: Machine) -> str:
     """`i64 (ptr context, ptr queue, i64 needed, i64 least, i64 first, i64 waiting, i64 fault)`: likewise when there are
-    `needed` elements, or `least` if no more can come. What is `first` in an iteration is left when the runner is
-    held."""
+    `needed` elements, or `least` if no more can come; of a queue that failed, none is less than it takes. What is
+    `first` in an iteration is left when the runner is held."""
     return module.define("queue_to_take", lambda: _Enter(module, machine, to_put=False).build())
 
 
@@ -196,7 +196,9 @@ class _Enter(_QueueCode):
         if self.to_put:
             has_room = f.icmp("slt", self.fill(), self._room())
             return closed, f.bit_and(f.icmp("eq", closed, i64(OPEN)), has_room)
-        number = f.select(f.icmp("eq", closed, i64(OPEN)), f.argument("needed"), f.argument("least"))
+        least = f.argument("least")
+        at_end = f.select(f.icmp("eq", closed, i64(CLOSED)), least, f.maximum(least, i64(1)))
+        number = f.select(f.icmp("eq", closed, i64(OPEN)), f.argument("needed"), at_end)
         return closed, f.bit_and(f.icmp("ne", closed, i64(STOPPED)), f.icmp("sge", self.available(), number))
 
     def _room(self) -> Value:
