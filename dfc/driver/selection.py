@@ -71,6 +71,9 @@ def _first(name: str, others: Sequence[str]) -> tuple[str, ...]:
 def _entry(graph: Graph, fetches: Sequence[str]) -> Entry:
     """The entry whose values are asked for."""
     entries = graph.entries
+    whole = next((name for name in fetches if name in entries), None)
+    if whole is not None:
+        raise _wrong(f"`{whole}` is an entry, which runs where it is fetched alone; its values are called {whole}/NAME")
     names = list(dict.fromkeys(name.split("/")[0] for name in fetches))
     unknown = next((full for full in fetches if full.split("/")[0] not in entries), None)
     if unknown is not None:

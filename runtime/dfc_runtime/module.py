@@ -23,7 +23,7 @@ from dfc_runtime.checkpoints.format import Progress
 from dfc_runtime.checkpoints.requests import warn_of_skipped
 from dfc_runtime.checkpoints.saving import Saver, Saving, save_request
 from dfc_runtime.driver import Driver
-from dfc_runtime.errors import UnsupportedError
+from dfc_runtime.errors import FeedError, UnsupportedError
 from dfc_runtime.formats.manifest import Entry, Manifest
 from dfc_runtime.names import did_you_mean
 from dfc_runtime.observe.finite import checked, has_checks
@@ -57,7 +57,13 @@ class CallableEntry:
     def execute(self, feed: object) -> None:
         """Calls it for its effects, with feeds by their own or their full names."""
         prefix = f"{self.name}/"
-        self.function(**{name.removeprefix(prefix): value for name, value in fed_values(feed).items()})
+        feeds: dict[str, object] = {}
+        for name, value in fed_values(feed).items():
+            own = name.removeprefix(prefix)
+            if own in feeds:
+                raise FeedError(f"`{self.name}` got the feed {own} twice, as {own} and as {prefix}{own}", code="E0901")
+            feeds[own] = value
+        self.function(**feeds)
 
     def __repr__(self) -> str:
         return f"<{self.signature}>"

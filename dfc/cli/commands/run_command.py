@@ -50,7 +50,7 @@ def _folder_name(_context: click.Context, option: click.Parameter, name: str | N
 @click.argument("file", metavar="BUNDLE|FILE")
 @click.argument("entry", required=False)
 @click.option(
-    "--fetch", "fetches", multiple=True, metavar="ENTRY/NAME", help="Compute this value, instead of an ENTRY."
+    "--fetch", "fetches", multiple=True, metavar="ENTRY/NAME", help="Compute this value; an ENTRY runs for its effects."
 )
 @click.option("--feed", "pairs", multiple=True, metavar="NAME=VALUE", help="A number, file.npy, or file.npz:key.")
 @click.option("--set", "settings_", multiple=True, metavar="NAME=VALUE", help="Override a setting of a program FILE.")

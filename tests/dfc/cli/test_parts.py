@@ -48,6 +48,22 @@ def test_state_is_restored_and_saved_only_if_the_part_writes_some(folder: Path, 
     assert store.steps_in(folder / "state") == [2, 1], "drawing has moved the generator on"
 
 
+def test_an_entry_is_executed_for_its_effects_which_are_saved(folder: Path, dfc: Command) -> None:
+    model, data = dfc_runtime.load("line.bundle"), np.load("data.npz")
+    model.fill(2)
+    model.train(data["x"], data["y"], 0.1)
+    assert dfc("run", "line.bundle", "fill", "--feed", "value=2", "--state", "state").code == 0
+    words = ("--fetch", "train", *X, *Y, "--feed", "train/rate=0.1", "--state", "state")
+    ended = dfc("run", "line.bundle", *words)
+    assert (ended.code, ended.out) == (0, "train executed\n")
+    after = dfc_runtime.load("line.bundle")
+    after.restore("state")
+    np.testing.assert_array_equal(after.state["w"], model.state["w"])
+    ended = dfc("run", "line.bundle", "--fetch", "save", "--feed", "path=copy", "--state", "state", "--json")
+    assert (json.loads(ended.out), (folder / "copy").exists()) == ({"fetch": ["save"], "results": {}}, True)
+    assert store.steps_in(folder / "state") == [2, 1], "what reads state alone is not saved"
+
+
 def test_sizes_and_numbers_are_fed_by_their_names(folder: Path, dfc: Command) -> None:
     ended = dfc("run", "line.bundle", "--fetch", "grid/x", "--feed", "N=3", "--feed", "grid/first=1.5")
     assert (ended.code, ended.out) == (0, "grid/x [1.5, 2.5, 3.5]\n")
@@ -66,6 +82,10 @@ def test_sizes_and_numbers_are_fed_by_their_names(folder: Path, dfc: Command) ->
         (("--fetch", "train/los", *X, *Y), "`train` has no value `train/los`; did you mean train/loss?"),
         (("--fetch", "loss", *X, *Y), "`loss` is no value of an entry, which are called entry/name; did you mean"),
         (("--fetch", "train/loss", *X), "`train/loss` needs the feed y: f32[B]"),
+        (("--fetch", "train", "--fetch", "train/loss"), "--fetch train executes the entry, and stands alone: leave it"),
+        (("--fetch", "train", *X, *Y, "--out", "out.npz"), "gives no values for --out: give train as ENTRY, or"),
+        (("--fetch", "train", *X, *Y), "`train` misses the feed rate: f32"),
+        (("--fetch", "trai", *X, *Y), "`trai` is no value of an entry, which are called entry/name; did you mean"),
         (("--fetch", "train/loss", "--fetch", "add/a"), "one run is of one entry, but `train` and `add` are two"),
         (("--fetch", "train/loss", *X, *Y, "--feed", "z=1"), "`train` has no value `train/z`"),
         (("--fetch", "train/loss", *X, "--feed", "x=data.npz:x"), "the feed x is given twice"),

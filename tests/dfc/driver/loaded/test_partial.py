@@ -106,6 +106,8 @@ def test_the_name_of_an_entry_executes_it_and_gives_nothing(model: dfc.Module) -
     assert model.state["calls"] == 1 and not np.array_equal(model.state["w"], before)
     with pytest.raises(dfc.FeedError, match="train"):
         model.run("train", {"pictures": X, "rate": 0.1})
+    with pytest.raises(dfc.FeedError, match="`train` got the feed rate twice, as rate and as train/rate"):
+        model.run("train", {"images": X, "rate": 0.1, "train/rate": 0.2})
 
 
 def test_a_variable_is_fetched_as_the_entry_leaves_it(model: dfc.Module) -> None:
@@ -160,6 +162,7 @@ def test_one_signature_serves_every_size(model: dfc.Module) -> None:
         ("trian/logits", {}, "did you mean train/logits?"),
         ("infer/twice", {}, "`infer/twice` is inside a loop, .* fetch `infer/y` instead"),
         ("train/loss", {}, "`train/loss` needs the feed images: f32\\[B, 4\\]"),
+        (["train", "train/loss"], {}, "`train` is an entry, which runs where it is fetched alone; its values"),
         (["train/loss", "infer/y"], {}, "one run is of one entry, but `train` and `infer` are two"),
         ("train/loss", {"image": X}, "did you mean train/images"),
         ("train/loss", {"images": X, "train/images": X}, "is fed images twice, as images and as train/images"),
