@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfc_runtime.distributed.transport.in_process import Faults
+from dfc_runtime.distributed.loading import load_on
+from dfc_runtime.distributed.transport.in_process import Faults, Network
 from dfc_runtime.errors import FeedError
 from tests.support.clusters import cluster_bundle, on_cluster, undivided
+from tests.support.ranks import run_on
 
 PROGRAM = """dfg 1
 
@@ -212,3 +214,40 @@ def test_feeds_that_have_to_be_converted_or_refused_after_some_that_need_nothing
         return int(module.state["steps"])
 
     assert on_cluster(bundle(), 2, work) == 2
+
+
+def test_a_server_gets_one_gradient_however_many_tasks_there_are():
+    """A worker with more devices has more tasks, which add up their gradients first."""
+    program = """dfg 1
+
+    param w: f32[64, 64] = uniform(-1.0, 1.0)
+
+    entry train[B](x: f32[B, 64]) {
+      w := w - 0.1 * grad(mean(square(x @ w)), w)
+    }
+    """
+    deployment = """
+    job worker tasks 4
+    job ps tasks 1
+    place "w" on ps
+    replicate train over worker with mode = "sync", split = "B", combine = "mean", blocks = 4
+    """
+    data, x, steps = cluster_bundle(program, deployment), RANDOM.normal(size=(8, 64)).astype(np.float32), 3
+
+    def bytes_to_server(tasks):
+        network = Network(tasks + 1)
+
+        def run(comm):
+            module = load_on(data, comm, jobs={"worker": tasks}, seconds=100, threads=1)
+            if comm.rank:
+                return module.serve()
+            for _ in range(steps):
+                module.train(x)
+            return module.close()
+
+        run_on(network, run)
+        return sum(size for (_, rank, _), size in network.bytes_sent.items() if rank == tasks)
+
+    gradient = 4 * 64 * 64
+    for tasks in (1, 4):
+        assert steps * gradient <= bytes_to_server(tasks) < (steps + 0.5) * gradient
