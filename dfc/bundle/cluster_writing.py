@@ -20,7 +20,7 @@ from dfc.distribute.replicate import Piece, Replication
 from dfc.distribute.shard import ResultRows, RowEdge, Sharded, ShardedGraph
 from dfc.ir.graph import Graph
 from dfc.ir.measured import bounds_in
-from dfc.lower.reserves import with_reserves
+from dfc.lower.refills import with_queue_plans
 from dfc.lower.signatures import signature
 from dfc.version import __version__
 from dfc_runtime.calls.formulas import Formula
@@ -95,7 +95,7 @@ def write_cluster(
         driver=sorted(drivers)[0] if drivers else "cpu",
         settings=dict(whole.settings),
         entries=tuple(signature_entry(signature(e), bounds_in(e.block)) for e in called),
-        state=tuple(state_entry(resource) for resource in with_reserves(whole).values()),
+        state=tuple(state_entry(resource) for resource in with_queue_plans(whole).values()),
         faults=(),
         images=(),
         compilers={name: version for bundle in inner.values() for name, version in bundle.manifest.compilers.items()},

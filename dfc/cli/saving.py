@@ -117,7 +117,8 @@ class Keeper(Silent):
         kind = type(module)
         self._save = partial(kind.save, module)
         self._begin = partial(kind.save_async, module)
-        self._restore = partial(kind.restore, module)
+        self._restored = partial(kind.restore, module)
+        self._read_again = partial(kind.read_again, module)
         self._plan = plan
         self._entry = entry
         self._saves = saves and plan.folder is not None
@@ -131,6 +132,12 @@ class Keeper(Silent):
         self._seen = 0 if plan.folder is None else epochs.newest(plan.folder)
         self._saved_at = -1
         self._last = self._looked = time.monotonic()
+
+    def _restore(self, folder: Path) -> Path:
+        path = self._restored(folder)
+        for line in self._read_again():
+            click.echo(line, err=True)
+        return path
 
     def restore(self) -> int:
         """Restores what there is, and says how many steps of this very run are done."""

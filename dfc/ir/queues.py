@@ -22,7 +22,7 @@ from dfc.ir.dtypes import I64, U8
 from dfc.ir.types import TensorType
 
 if TYPE_CHECKING:
-    from dfc_runtime.formats.queue_layout import QueueLayout
+    from dfc_runtime.formats.queue_layout import QueueLayout, Refill
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ class QueueForm:
     gets elements of one bucket.
 
     There is room for `reserve` elements more while a checkpoint is taken: for what runners have in their hands then.
-    None: nobody knows how much that can be."""
+    None: nobody knows how much that can be.
+
+    `refill` says how elements can be made again, and `kept` why checkpoints have them all the same."""
 
     fields: tuple[str, ...]
     types: tuple[TensorType, ...]
@@ -47,6 +49,8 @@ class QueueForm:
     bounds: tuple[int, ...] = ()
     varying: tuple[int, ...] = ()
     reserve: int | None = 0
+    refill: Refill | None = None
+    kept: str = ""
 
     @property
     def is_shuffled(self) -> bool:
@@ -83,7 +87,17 @@ def layout(form: QueueForm) -> QueueLayout:
 
     pairs = zip(form.fields, form.types, strict=True)
     fields = tuple(QueueField(name, type_.machine.name, _extents(type_)) for name, type_ in pairs)
-    return QueueLayout(fields, form.capacity, form.reserve, form.is_reordered, form.bounds, form.varying)
+    return QueueLayout(
+        fields,
+        form.capacity,
+        form.reserve,
+        form.is_reordered,
+        form.bounds,
+        form.varying,
+        form.window,
+        form.refill,
+        form.kept,
+    )
 
 
 def _extents(type_: TensorType) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ Assumes a bundle that was checked. Guarantees that calls from several threads ar
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from inspect import Parameter, Signature
@@ -170,6 +170,12 @@ class Module:
             )
         warn_of_skipped(restored)
         return restored.path
+
+    def read_again(self) -> Sequence[str]:
+        """What the checkpoint that was restored last has no elements of, so that they were read again: a line for each
+        queue, which says how many, and how long it took."""
+        pipeline = self._saver.pipeline
+        return () if pipeline is None else [str(each) for each in pipeline.last_read_again]
 
     def run(self, fetch: object, feed: object = None) -> object:
         """Runs just what some values of an entry need: `run(["train/logits"], {"train/hidden": h})`. A list gives a

@@ -261,7 +261,14 @@ def _make(
         from dfc_runtime.runners.runners import Runners  # programs without queues need nothing of it
 
         machinery.runners = Runners(
-            bundle.manifest, driver, state, hosts, gate, running.call_limit, is_role=running.is_role
+            bundle.manifest,
+            driver,
+            state,
+            hosts,
+            gate,
+            running.call_limit,
+            is_role=running.is_role,
+            readers=readers,
         )
         saver.pipeline = machinery.runners.pipeline
     try:

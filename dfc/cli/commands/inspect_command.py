@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -20,6 +20,9 @@ from dfc_runtime.formats.manifest import QUEUE, Entry
 from dfc_runtime.inspection import Inspection, state_bytes
 from dfc_runtime.mixed.looking import DeviceInfo
 from dfc_runtime.observe.kernel_reports import KernelInfo, call_reports, kernel_reports
+
+if TYPE_CHECKING:
+    from dfc_runtime.formats.queue_layout import QueueLayout
 
 
 @click.command("inspect", short_help="Say what is in a bundle, without running it.")
@@ -174,6 +177,17 @@ def _print_queues(inspection: Inspection) -> None:
         if inspection.manifest.cluster is not None:
             ends = ""  # what uses it is in the programs of the roles
         click.echo(f"  {entry.name:<{width}}  {size(state_bytes(entry))}{ends}")
+        if entry.queue is not None:
+            click.echo(f"      {_checkpoint_of(entry.queue)}")
+
+
+def _checkpoint_of(queue: QueueLayout) -> str:
+    """What a checkpoint has of a queue, and why."""
+    if queue.refill is not None and queue.has_positions:
+        again = f"the runner `{queue.refill.runner}` reads its elements again from `{queue.refill.reader}`"
+        return f"a checkpoint has positions: {again}"
+    most = size(queue.slots * sum(field.size for field in queue.fields))
+    return f"a checkpoint has its elements, up to {most}" + (f": {queue.kept}" if queue.kept else "")
 
 
 def _print_code(inspection: Inspection) -> None:

@@ -28,7 +28,7 @@ from dfc.lower.fuse.rewrite.hoist import hoist
 from dfc.lower.fuse.rewrite.prepare import merge_gathers, prepare
 from dfc.lower.fuse.rows.row_blocks import with_row_blocks
 from dfc.lower.fuse.scope import Scope
-from dfc.lower.reserves import with_reserves
+from dfc.lower.refills import with_queue_plans
 from dfc.lower.storage import BufferView, Storage, whole_view
 from dfc.transforms.expand import expand_routines
 
@@ -38,7 +38,7 @@ def fuse(graph: Graph, *, fusing: bool = True, forms: Collection[str] = ()) -> F
     are the kernel forms that the target takes besides loops and contractions."""
     graph = graph if ROUTINE in forms else expand_routines(graph)
     background = background_state(graph)
-    tables = Program(graph.name, resources=with_reserves(graph), background=background)
+    tables = Program(graph.name, resources=with_queue_plans(graph), background=background)
     numbers: dict[Literal, int] = {}
     entries: list[FusedEntry] = []
     for entry in (*graph.entries.values(), *graph.tests.values()):

@@ -24,6 +24,8 @@ Types = Mapping[str, tuple[str, tuple[int, ...]]]
 """Element type and shape by full name."""
 MARK = "/"
 """Between the names of a queue and of a field of its elements."""
+POSITIONS = f"{MARK}@positions"
+"""Behind the name of a queue whose elements are read again."""
 MOST_EMPTY_ROWS = 1 << 24
 """Of a table without columns, whose rows take no bytes in a file, but do when they are listed."""
 

@@ -1,4 +1,5 @@
-"""Queues in checkpoints: their elements in the order in which they lie, a tensor for each field.
+"""Queues in checkpoints: their elements in the order in which they lie, a tensor for each field (`positions` has those
+whose elements are read again).
 
 The queue `pool: (image: f32[784], label: i32)` with 5 elements is saved as `pool/image: f32[5, 784]` and
 `pool/label: i32[5]`. Where elements lie in memory is not saved, so the capacity may change, and so may the machine.
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls.element_types import numpy_dtype
-from dfc_runtime.checkpoints.parts import MARK, Saved
+from dfc_runtime.checkpoints.parts import MARK, POSITIONS, Saved
 from dfc_runtime.formats.manifest import StateEntry
 from dfc_runtime.formats.queue_layout import HEADER_BYTES, QueueLayout
 
@@ -25,19 +26,34 @@ Array = NDArray[np.generic]
 
 def contents(name: str, layout: QueueLayout, memory: Array, put: int, taken: int) -> list[Saved]:
     """The elements of a queue, copied: those of the positions from `taken` to `put`."""
-    slots = _slots(layout, memory, np.arange(taken, put) % layout.slots)
-    fields = [view[slots] for view in _views(layout, memory)]
+    fields = rows(layout, memory, slots_of(layout, memory, put, taken))
     for number, lengths in zip(layout.varying, layout.lengths, strict=True):
         _clear_behind(fields[number], fields[lengths])
     pairs = zip(layout.fields, fields, strict=True)
     return [Saved(f"{name}{MARK}{field.name}", field.dtype, array.shape, array) for field, array in pairs]
 
 
-def _slots(layout: QueueLayout, memory: Array, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    if not layout.is_reordered:
-        return positions
-    order = np.ndarray((layout.slots,), np.int64, memory.data, HEADER_BYTES)
-    return order[positions] ^ positions
+def slots_of(layout: QueueLayout, memory: Array, put: int, taken: int) -> NDArray[np.int64]:
+    """Where the elements of the positions from `taken` to `put` lie."""
+    indices = np.arange(taken, put) % layout.slots
+    return _order(layout, memory)[indices] ^ indices if layout.is_reordered else indices
+
+
+def set_slots(layout: QueueLayout, memory: Array, taken: int, slots: NDArray[np.int64]) -> None:
+    """Has elements in these slots be those of the positions from `taken` on; of a queue that is reordered."""
+    everywhere = (taken + np.arange(layout.slots)) % layout.slots
+    is_free = np.ones(layout.slots, bool)
+    is_free[slots] = False
+    _order(layout, memory)[everywhere] = np.concatenate([slots, np.flatnonzero(is_free)]) ^ everywhere
+
+
+def _order(layout: QueueLayout, memory: Array) -> NDArray[np.int64]:
+    return np.ndarray((layout.slots,), np.int64, memory.data, HEADER_BYTES)
+
+
+def rows(layout: QueueLayout, memory: Array, slots: NDArray[np.int64]) -> list[Array]:
+    """The elements in these slots, copied: an array for each field."""
+    return [view[slots] for view in _views(layout, memory)]
 
 
 def _views(layout: QueueLayout, memory: Array) -> list[Array]:
@@ -59,8 +75,11 @@ def _clear_behind(rows: Array, lengths: Array) -> None:
 
 
 def entries(name: str, layout: QueueLayout, saved: Mapping[str, Saved], queue: StateEntry) -> dict[str, StateEntry]:
-    """What a checkpoint has to have for a queue: as many values of each field as it has of the first, if there is room
-    for them."""
+    """What a checkpoint has to have for a queue: positions, if it has such; else as many values of each field as it has
+    of the first, if there is room for them."""
+    if there := saved.get(f"{name}{POSITIONS}"):
+        shape = there.shape if len(there.shape) == 1 else (1,)
+        return {there.name: replace(queue, name=there.name, dtype="i64", shape=shape, queue=None)}
     first = saved.get(f"{name}{MARK}{layout.fields[0].name}")
     count = first.shape[0] if first is not None and first.shape else 0
     rows = min(count, layout.slots)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from dfc_runtime.checkpoints import store
 from dfc_runtime.checkpoints.format import Saved
-from dfc_runtime.checkpoints.parts import MARK
+from dfc_runtime.checkpoints.parts import MARK, POSITIONS
 from dfc_runtime.checkpoints.store import ChosenCheckpoint
 from dfc_runtime.errors import CheckpointError, FeedError
 from dfc_runtime.formats.manifest import StateEntry
@@ -50,6 +50,8 @@ def restore(
         state.entries, program, folder, names, rename, only, best=best, layouts=layouts, omitted=state.omitted
     )
     variables = {name: saved.array for name, saved in chosen.items() if MARK not in name}
+    if pipeline is not None:
+        pipeline.last_read_again = ()
     if pipeline is None or len(variables) == len(chosen):
         with state.background:
             state.fill_all(variables)
@@ -57,7 +59,8 @@ def restore(
     ends = selected.checkpoint.about.ends
     if unknown := pipeline.unknown(ends):
         raise _unfit(folder, f"the program has no {unknown[0]}")
-    with pipeline.replaced(), state.background:
+    may_fail = pipeline.has_positions(chosen)
+    with pipeline.replaced(may_fail=may_fail), pipeline.read_again(chosen), state.background:
         state.fill_all(variables)
         pipeline.fill(chosen, ends)
     return selected
@@ -105,9 +108,12 @@ def choose(
 def _check_queues(folder: Path, layouts: Mapping[str, QueueLayout], chosen: Mapping[str, Saved]) -> None:
     """Numbers that code takes for granted."""
     for name, layout in layouts.items():
-        from dfc_runtime.checkpoints import queues  # most programs have none
+        from dfc_runtime.checkpoints import positions, queues  # most programs have none
 
-        fault = queues.fault_of(name, layout, chosen) if _has(chosen, name) else ""
+        there = chosen.get(f"{name}{POSITIONS}")
+        fault = "" if there is None else positions.fault_of(name, layout, there)
+        if there is None and _has(chosen, name):
+            fault = queues.fault_of(name, layout, chosen)
         if fault:
             raise _unfit(folder, fault)
 

@@ -27,7 +27,14 @@ from dfc_runtime.formats.manifest import (
     SizeCheck,
     StateEntry,
 )
-from dfc_runtime.formats.site_reading import MAXIMUM_RANK, check_sites, element_type, read_location, read_site
+from dfc_runtime.formats.site_reading import (
+    MAXIMUM_RANK,
+    check_refills,
+    check_sites,
+    element_type,
+    read_location,
+    read_site,
+)
 
 
 def from_json(data: object) -> Manifest:
@@ -65,6 +72,7 @@ def _check_names(manifest: Manifest) -> None:
     _unique((e.name for e in manifest.entries), "entries")
     state = _unique((s.name for s in manifest.state), "state")
     check_sites(manifest)
+    check_refills(manifest)
     _unique(manifest.omitted_state, "omitted state")
     _unique((image.isa for image in manifest.images), "images")
     for entry in manifest.entries:

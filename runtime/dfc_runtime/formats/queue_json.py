@@ -8,7 +8,7 @@ from itertools import pairwise
 from dfc_runtime.formats import fields
 from dfc_runtime.formats.element_types import SIZES
 from dfc_runtime.formats.fields import Record
-from dfc_runtime.formats.queue_layout import QueueField, QueueLayout
+from dfc_runtime.formats.queue_layout import QueueField, QueueLayout, Refill
 
 MOST_AXES = 32
 
@@ -21,6 +21,9 @@ def to_json(layout: QueueLayout) -> dict[str, object]:
         **({"reserve": layout.reserve} if layout.reserve is not None else {}),
         **({"reordered": True} if layout.is_reordered else {}),
         **({"bounds": list(layout.bounds), "varying": list(layout.varying)} if layout.bounds else {}),
+        **({"window": layout.window} if layout.window > 1 else {}),
+        **({"refill": [each.runner, each.reader, each.take]} if (each := layout.refill) is not None else {}),
+        **({"kept": layout.kept} if layout.kept else {}),
     }
 
 
@@ -34,6 +37,9 @@ def from_json(value: object, where: str, size: int) -> QueueLayout:
         is_reordered=record.optional("reordered", fields.flag, False),
         bounds=record.list("bounds", fields.integer) if record.has("bounds") else (),
         varying=record.list("varying", fields.integer) if record.has("varying") else (),
+        window=record.integer("window", 1) if record.has("window") else 1,
+        refill=record.optional("refill", _refill, None),
+        kept=record.text("kept") if record.has("kept") else "",
     )
     record.done()
     if not layout.fields or len(layout.varying) >= len(layout.fields) or bool(layout.bounds) != bool(layout.varying):
@@ -46,9 +52,16 @@ def from_json(value: object, where: str, size: int) -> QueueLayout:
         raise ValueError(f"{where} has buckets that are in no order")
     if any(layout.fields[each].shape[:1] != layout.bounds[-1:] for each in layout.varying):
         raise ValueError(f"{where} has buckets that do not fit its elements")
+    if layout.window > layout.capacity:
+        raise ValueError(f"{where} has no room for its window")
     if layout.size != size:
         raise ValueError(f"{where} has another size than its queue")
     return layout
+
+
+def _refill(value: object, where: str) -> Refill:
+    runner, reader, take = (*fields.items(value, where), None, None, None)[:3]
+    return Refill(fields.text(runner, where), fields.text(reader, where), fields.integer(take, where))
 
 
 def _field(value: object, where: str) -> QueueField:

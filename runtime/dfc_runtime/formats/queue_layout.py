@@ -37,10 +37,21 @@ class QueueField:
 
 
 @dataclass(frozen=True, slots=True)
+class Refill:
+    """How elements of a queue are made again: `runner` puts in one for each record that it reads from `reader`, and
+    does nothing else. Each take gets `take` elements; 0 if that differs, or nobody knows in which order takes come."""
+
+    runner: str
+    reader: str
+    take: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueueLayout:
     """What a queue holds: `capacity` elements, and in a reserve those that runners have in their hands when a
     checkpoint is taken, unless nobody knows how many these are (None). `varying` fields have lengths, which are the
-    last fields; `bounds` are those of the buckets."""
+    last fields; `bounds` are those of the buckets. A take gets one of the first `window` elements. `kept` says why a
+    checkpoint has the elements themselves, where one with their positions alone was thought of."""
 
     fields: tuple[QueueField, ...]
     capacity: int
@@ -48,6 +59,14 @@ class QueueLayout:
     is_reordered: bool = False
     bounds: tuple[int, ...] = ()
     varying: tuple[int, ...] = ()
+    window: int = 1
+    refill: Refill | None = None
+    kept: str = ""
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether checkpoints have positions in place of elements."""
+        return self.refill is not None and not self.kept
 
     @property
     def slots(self) -> int:

@@ -19,6 +19,7 @@ from dfc_runtime.formats.manifest import (
     QUEUE,
     QUEUE_KINDS,
     RECORD_KINDS,
+    RECORD_NEXT,
     RESTORE,
     SAVE,
     Entry,
@@ -88,6 +89,20 @@ def check_sites(manifest: Manifest) -> None:
             raise ValueError(f"the {site.kind} in entry {fields.shown(entry.name)} has no path")
         if not isinstance(names, tuple) or not {*state}.issuperset(names):
             raise ValueError(f"the {site.kind} in entry {fields.shown(entry.name)} is of unknown state")
+
+
+def check_refills(manifest: Manifest) -> None:
+    """Queues are refilled by runners that read from the reader which is named, and draw for their takes."""
+    state, runners = {each.name: each for each in manifest.state}, {e.name for e in manifest.entries if e.is_runner}
+    readers = {(each.entry, each.attributes.get("resource")) for each in manifest.sites if each.kind == RECORD_NEXT}
+    for name, entry in state.items():
+        refill = entry.queue.refill if entry.queue is not None else None
+        if refill is None or manifest.cluster is not None:
+            continue
+        order = state.get(f"{name}.order")
+        is_read = refill.runner in runners and (refill.runner, refill.reader) in readers
+        if not is_read or order is None or (order.kind, order.dtype, order.shape) != ("rng", "u64", (4,)):
+            raise ValueError(f"the queue {fields.shown(name)} is refilled by nobody")
 
 
 def _check_handed(site: HostSite, state: Mapping[str, StateEntry]) -> None:

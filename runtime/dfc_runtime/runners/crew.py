@@ -82,6 +82,8 @@ class Running:
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
     counted: tuple[int, int] = (0, 0)
     """The iterations and the nanoseconds of waiting for turns that the total has."""
+    is_apart: bool = False
+    """Whether its end is not that of the runner: its queues stay open."""
 
 
 @dataclass(slots=True)
@@ -131,13 +133,38 @@ class Crew:
                 self._late.append((entry, arena))
             if entry.name in self.running or self.is_stopping or self.is_held:
                 return
-            number, turns = self.connections.numbers[entry.name], self.connections.turns(entry.name)
-            running = Running(entry, self.queues.runner(number, turns))
-            pairs = [(running.native.copy(self._ask), _frame(entry, arena)) for _ in range(entry.copies)]
-            running.living.extend(copy for copy, _ in pairs)
-            self.running[entry.name] = running
-            self.totals.setdefault(entry.name, Total(entry.copies))
+            running, pairs = self._prepared(entry, arena)
+        self._start_threads(running, pairs, waits=True)
+
+    def _prepared(self, entry: Entry, arena: int) -> tuple[Running, list[Parked]]:
+        """A runner whose copies are about to run."""
+        number, turns = self.connections.numbers[entry.name], self.connections.turns(entry.name)
+        running = Running(entry, self.queues.runner(number, turns))
+        pairs = [(running.native.copy(self._ask), _frame(entry, arena)) for _ in range(entry.copies)]
+        running.living.extend(copy for copy, _ in pairs)
+        self.running[entry.name] = running
+        self.totals.setdefault(entry.name, Total(entry.copies))
+        return running, pairs
+
+    def run_apart(self, entry: Entry, arena: int) -> Failure | None:
+        """Runs a runner until it has nothing more to read, while no other one runs: what made it fail, if something
+        did. Afterwards it is as if it had not been started."""
+        with self._lock:
+            assert self.is_held and entry.name not in self.running
+            running, pairs = self._prepared(entry, arena)
+            running.is_apart = True
         self._start_threads(running, pairs)
+        try:
+            with self.changed:
+                while running.living:
+                    self.changed.wait()
+        finally:
+            running.native.stop()  # such as by Ctrl-C
+            for thread in running.threads:
+                thread.join()
+            with self._lock:
+                del self.running[entry.name]
+        return min(running.outcomes, key=lambda each: each.iteration).failure if running.outcomes else None
 
     @contextmanager
     def holding(self) -> Generator[None]:
@@ -250,7 +277,7 @@ class Crew:
                 total.turn_wait += counts[1] - before[1]
                 running.counted = counts
             self.changed.notify_all()
-            if not running.living and running.outcomes and not self.is_stopping:
+            if not running.living and running.outcomes and not self.is_stopping and not running.is_apart:
                 self._finish(running)
 
     def _finish(self, running: Running) -> None:

@@ -10,7 +10,7 @@ and that what cannot be held is one `RunError`, without a change.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from dfc_runtime.errors import RunError
@@ -44,9 +44,27 @@ class Holder:
                     raise RunError("the state cannot be saved: the program is being closed", code="E0903")
                 yield
             finally:
-                for running in begun:
-                    self._rewind(running)
-                    crew.resume(running)
+                self._go_on(begun)
+
+    def finish(self) -> None:
+        """Ends all iterations that have begun, and leaves the runners held, which are about to be ended: so none has
+        anything in hand. `RunError` if that cannot be had, and they go on."""
+        crew = self._crew
+        begun: list[Running] = []
+        with crew.holding():
+            try:
+                for name in self._order():
+                    if name in crew.running:
+                        begun.append(crew.running[name])
+                        self._hold(begun[-1])
+            except BaseException:
+                self._go_on(begun)
+                raise
+
+    def _go_on(self, begun: Sequence[Running]) -> None:
+        for running in begun:
+            self._rewind(running)
+            self._crew.resume(running)
 
     def _order(self) -> list[str]:
         crew, connections = self._crew, self._crew.connections

@@ -67,6 +67,11 @@ class NativeQueue(Protocol):
         """Says that so many elements lie in the first slots; the caller has put them there, and holds the lock."""
         ...
 
+    def set_numbers(self, put: int, taken: int, state: int) -> None:
+        """Says how many elements were put in and taken out so far; the caller has put those between there, and holds
+        the lock. While more were taken than put in, nobody gets one, and there is room."""
+        ...
+
 
 class NativeCopy(Protocol):
     """One copy of a runner."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from dfc_runtime.calls.faults import queue_error
 from dfc_runtime.calls.gate import Gate
@@ -25,6 +26,9 @@ from dfc_runtime.runners.pipeline_state import PipelineState
 from dfc_runtime.runners.stages import StageMeter
 from dfc_runtime.runners.starting import Starter, does_not_end
 from dfc_runtime.state.state import State
+
+if TYPE_CHECKING:
+    from dfc_runtime.calls.handlers.readers import Readers
 
 TIMEOUT = "timeout"
 """The option of calls that may wait. A feed of this name hides it."""
@@ -46,6 +50,7 @@ class Runners:
         limit: int,
         *,
         is_role: bool = False,
+        readers: Readers | None = None,
     ) -> None:
         assert isinstance(driver, HasQueues)
         self._manifest, self._connections = manifest, Connections(manifest)
@@ -60,7 +65,7 @@ class Runners:
         state.background.attach(queues.lock, queues.unlock)
         self._crew = own
         self._starter = Starter(own, state, limit)
-        self.pipeline = PipelineState(manifest, own, state, self._starter)
+        self.pipeline = PipelineState(manifest, own, state, self._starter, readers)
         self.meter: StageMeter | None = None
         weakref.finalize(self, own.stop)
 
@@ -124,6 +129,7 @@ class Runners:
             self._state.empty_queues()
             self._crew.reset()
             self._starter.started.clear()
+            self.pipeline.forget()
 
     def measured(self) -> StageMeter:
         """Measures from now on what stages do; before the first call."""

@@ -11,8 +11,8 @@ import dfc_runtime
 from dfc.kernels.program import BACKGROUND as LOCK_OF_TARGETS
 from dfc_runtime.errors import BundleError, UnsupportedError
 from dfc_runtime.formats import manifest_reading, manifest_writing, strict_json
-from dfc_runtime.formats.manifest import BACKGROUND, NATIVE_KINDS, QUEUE, FaultSite, HostSite, SiteOperand
-from dfc_runtime.formats.queue_layout import QueueField, QueueLayout
+from dfc_runtime.formats.manifest import BACKGROUND, NATIVE_KINDS, QUEUE, RECORD_NEXT, FaultSite, HostSite, SiteOperand
+from dfc_runtime.formats.queue_layout import QueueField, QueueLayout, Refill
 from dfc_runtime.runners.connections import Connections
 from tests.support.bundles import LOCATION, Sketch, entry, state, with_manifest
 
@@ -45,6 +45,33 @@ def test_queues_and_runners_are_read_as_they_were_written() -> None:
     assert [str(each) for each in manifest.entries] == ["runner fill with copies = 3", "entry use()"]
     assert [each.is_called for each in manifest.entries] == [False, True]
     assert manifest.kinds_in("fill") == frozenset()  # nothing is asked of the run side
+
+
+def refilled() -> Sketch:
+    """The same with a shuffled queue of numbers, that a runner fills from a reader."""
+    pool = QueueLayout((QueueField("row", "f32", (3,)),), 2, 0, True, window=2, refill=Refill("fill", "rows", 1))
+    fill = replace(entry("fill", {}, {}, reads=["rows", "pool"], writes=["rows", "pool"]), copies=3)
+    drawn = replace(state("pool.order", "u64[4]"), kind="rng")
+    queue = replace(state("pool", "u8[320]", kind=QUEUE, saved=False), queue=pool)
+    stated = {"resource": "rows", "pattern": "*", "shuffled": "", "on_error": "skip", "seed": 0, "part": 0}
+    stated |= {"passes": 1, "parts": 1, "longest": 9}
+    outputs = (SiteOperand("u8", (9,)), SiteOperand("i64", (3,)), SiteOperand("i64", (2,)))
+    next_ = HostSite(RECORD_NEXT, "fill", stated, outputs[2:], outputs, (), LOCATION)
+    return Sketch(entries=[(fill, "nothing")], state=[state("rows", "i64[2]"), queue, drawn], sites=[next_])
+
+
+def test_what_refills_a_queue_is_read_as_it_was_written_and_is_there() -> None:
+    manifest = refilled().manifest()
+    data = strict_json.parse(strict_json.dump(manifest_writing.to_json(manifest)))
+    assert manifest_reading.from_json(data) == manifest
+    for change in (
+        _set("state", 1, "queue", "refill", 0, to="use"),
+        _set("state", 1, "queue", "refill", 1, to="pool"),
+        _set("state", 2, "name", to="other"),
+        _set("state", 2, "kind", to="variable"),
+    ):
+        with pytest.raises(BundleError, match="the queue pool is refilled by nobody"):
+            dfc_runtime.verify(with_manifest(refilled().to_bytes(), change))
 
 
 def test_a_program_without_runners_says_nothing_of_them() -> None:
@@ -95,6 +122,8 @@ def _set(*path: str | int, to: object) -> Callable[[dict], None]:
         (_set("state", 0, "queue", "bounds", to=[3, 3]), "has buckets that are in no order"),
         (_set("state", 0, "queue", "bounds", to=[2, 4]), "has buckets that do not fit its elements"),
         (_set("state", 0, "queue", "order", to="any"), "unknown key order"),
+        (_set("state", 0, "queue", "window", to=2), "has no room for its window"),
+        (_set("state", 0, "queue", "refill", to=["fill"]), "refill"),
     ],
 )
 def test_damaged_queues_are_refused_in_one_line(change: Callable[[dict], None], message: str) -> None:

@@ -3,7 +3,8 @@
 Assumes sites as the compiler writes them: what a request says of its reader is the same at each of its sites.
 Guarantees that what a reader gives is a function of its position and of the files alone; that a damaged record is an
 error at its turn, or left out and counted; and that files are opened with the first request. A few records behind the
-one that is asked for are read with it, as they will be wanted next.
+one that is asked for are read with it, as they will be wanted next. Elements of its stream that were read before can be
+read again, in place of those that come next.
 """
 
 from __future__ import annotations
@@ -12,27 +13,26 @@ import glob
 import os
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from dfc_runtime.calls.handlers.image_requests import decode_image
+from dfc_runtime.calls.handlers.record_contents import decode, parse
 from dfc_runtime.calls.hosts import Handler, HostRequest
 from dfc_runtime.errors import EndOfData, FeedError, FileError, LimitError, RecordError, counted
 from dfc_runtime.formats.fields import shown
 from dfc_runtime.formats.manifest import DECODE_IMAGE, DECODE_RAW, PARSE_EXAMPLE, RECORD_NEXT, HostSite, Manifest
 from dfc_runtime.names import did_you_mean
-from dfc_runtime.records import example
 from dfc_runtime.records.blocks import RecordBlock
 from dfc_runtime.records.columnar.library import require_arrow
-from dfc_runtime.records.fields import PACKED, STRING, STRING_BYTES
 from dfc_runtime.records.files import LOST, IndexedFiles
 from dfc_runtime.records.formats import FORMATS, RECORDS
 from dfc_runtime.records.framing import Numbers, OnError
 from dfc_runtime.records.images import decoding
 from dfc_runtime.records.stream import RecordStream, Shuffled, share
-from dfc_runtime.records.wire import WireError
 from dfc_runtime.terminal import in_one_line
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Readers:
         sites = {str(site.attributes["resource"]): site for site in manifest.sites if site.kind == RECORD_NEXT}
         patterns = _patterns(sources)
         check_names(patterns, sites)
-        self._readers = {name: _Reader(name, site, folder, patterns.get(name)) for name, site in sites.items()}
+        self._readers = {name: Reader(name, site, folder, patterns.get(name)) for name, site in sites.items()}
         if any(reader.needs_arrow for reader in self._readers.values()):
             require_arrow()
         self._decoders = self._processes(manifest)
@@ -64,12 +64,12 @@ class Readers:
         """By kind."""
         return {
             RECORD_NEXT: lambda request: self._of(request).next(request),
-            PARSE_EXAMPLE: lambda request: _parse(self._of(request), request),
-            DECODE_RAW: lambda request: _decode(self._of(request), request),
+            PARSE_EXAMPLE: lambda request: parse(self._of(request).described, request),
+            DECODE_RAW: lambda request: decode(self._of(request).described, request),
             DECODE_IMAGE: lambda request: self._image(self._of(request), request),
         }
 
-    def _image(self, reader: _Reader, request: HostRequest) -> None:
+    def _image(self, reader: Reader, request: HostRequest) -> None:
         if self._decoders is not None:
             return decode_image(self._decoders.decode, reader.locate, request)
         resize = reader.block.resize
@@ -79,6 +79,10 @@ class Readers:
     def blocks(self) -> Mapping[str, int]:
         """By reader, the address of the block that native code may take records from."""
         return {name: reader.block.address for name, reader in self._readers.items()}
+
+    def reader(self, name: str) -> Reader:
+        """One of them."""
+        return self._readers[name]
 
     def close(self) -> None:
         """Closes the files; a further request opens them again."""
@@ -101,7 +105,7 @@ class Readers:
                 reader.block.use_decoders(decoders.address)
         return decoders
 
-    def _of(self, request: HostRequest) -> _Reader:
+    def _of(self, request: HostRequest) -> Reader:
         return self._readers[str(request.site.attributes["resource"])]
 
 
@@ -131,7 +135,7 @@ def _patterns(sources: object) -> dict[str, str]:
     return patterns
 
 
-class _Reader:
+class Reader:
     """One reader: its files, once they are open, and a block of records that are read already."""
 
     def __init__(self, name: str, site: HostSite, folder: str, pattern: str | None) -> None:
@@ -146,7 +150,10 @@ class _Reader:
         self._format = FORMATS[str(stated.get("format", RECORDS))]
         self._lock = threading.Lock()
         self._opened: tuple[IndexedFiles, RecordStream] | None = None
+        self._again: Numbers | None = None
         self.block = RecordBlock()
+        self.left_out: set[int] = set()
+        """The elements of the stream that it came to since the program was loaded, and has left out."""
 
     def next(self, request: HostRequest) -> None:
         """Fills in the record at a position, or the first intact one behind it, and the position behind that."""
@@ -163,12 +170,42 @@ class _Reader:
                     if len(batch.frames):
                         break
                 skipped += 1
+                if self._again is None:
+                    self.left_out.add(following - self._parts)
         start, size = int(batch.frames.starts[0]), int(batch.frames.lengths[0])
         if size > self._longest:
             raise self._too_long(files, number, size)
         data[:size] = batch.frames.data[start : start + size]
         location[:] = 0, size, number
         moved[:] = following, skipped
+
+    @contextmanager
+    def again(self, elements: Numbers) -> Generator[None]:
+        """While this lasts, it gives these elements of its stream, in ascending order, and then has no more. The caller
+        sets its position to the first one, and puts it back; nobody else reads meanwhile."""
+        with self._lock:
+            self.block.empty()
+            self._again = np.append(elements, elements[-1] + 1)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.block.empty()
+                self._again = None
+
+    @property
+    def records(self) -> int:
+        """How many there are in a pass."""
+        with self._lock:
+            return self._files()[1].count
+
+    def ordinals(self, positions: Numbers) -> Numbers:
+        """How many elements of the stream for this reader are in front of these positions."""
+        return np.maximum(0, -((self._part - positions) // self._parts))
+
+    def elements(self, ordinals: Numbers) -> Numbers:
+        """The elements of the stream in front of which are so many others for this reader."""
+        return self._part + ordinals * self._parts
 
     @property
     def needs_arrow(self) -> bool:
@@ -243,15 +280,14 @@ class _Reader:
         if known is not None:
             return known
         end = self._passes * stream.count
-        first = position + (self._part - position) % self._parts
-        elements = share(self._part, self._parts, first, min(end, first + PREFETCHED * self._parts))
+        elements, following = self._following(position, end)
         if not len(elements):
             raise self._end(files)
         numbers = files.records_of(stream.elements(elements))
         lost = np.flatnonzero(numbers == LOST)
         if len(lost):
             if not lost[0]:
-                return LOST, int(elements[0]) + self._parts
+                return LOST, int(following[0])
             numbers, elements = numbers[: lost[0]], elements[: lost[0]]
         lengths = files.sizes(numbers)
         count = max(1, int(np.searchsorted(np.cumsum(lengths), PREFETCHED_BYTES, side="right")))
@@ -260,9 +296,19 @@ class _Reader:
             if not long[0]:
                 raise self._too_long(files, int(numbers[0]), int(lengths[0]))
             count = int(long[0])
-        following = elements[:count] + self._parts
+        following = following[:count]
         self._fill(files, numbers[:count], np.concatenate([np.array([position]), following[:-1]]), following)
         return int(numbers[0]), int(following[0])
+
+    def _following(self, position: int, end: int) -> tuple[Numbers, Numbers]:
+        """Some elements from a position on, and the position behind each."""
+        if self._again is not None:
+            begin = int(np.searchsorted(self._again, position))
+            last = min(begin + PREFETCHED, int(np.searchsorted(self._again[:-1], end)))
+            return self._again[begin:last], self._again[begin + 1 : last + 1]
+        first = position + (self._part - position) % self._parts
+        elements = share(self._part, self._parts, first, min(end, first + PREFETCHED * self._parts))
+        return elements, elements + self._parts
 
     def _fill(self, files: IndexedFiles, numbers: Numbers, positions: Numbers, following: Numbers) -> None:
         """Prefetches some of these records, the first one at least."""
@@ -293,93 +339,3 @@ class _Reader:
 def _whole(value: object) -> int:
     assert isinstance(value, int)
     return value
-
-
-# ------------------------------------------------------------ what is inside --
-
-
-def _parse(reader: _Reader, request: HostRequest) -> None:
-    """Fills in the features that are wanted."""
-    data, location = request.inputs
-    begin, size, number = (int(each) for each in location)
-    if request.site.attributes.get("format") == PACKED:
-        return _unpack(reader, request)
-    names, kinds = request.site.attributes["names"], request.site.attributes["kinds"]
-    assert isinstance(names, tuple) and isinstance(kinds, tuple)
-    record = data[begin : begin + size].tobytes()
-    try:
-        layouts = example.layouts(record, names)
-    except WireError as problem:
-        where, file, at = reader.described(number)
-        raise example.no_example(problem, where, file, at) from None
-    for name, kind, output in zip(names, kinds, request.outputs, strict=True):
-        layout = layouts.get(name)
-        expected = "bytes" if kind == "string" else "float" if output.dtype == np.float32 else "int64"
-        if layout is None or layout.kind != expected:
-            raise _other(reader, number, name, expected, record)
-        if kind == "string":
-            if len(layout.spans) != 1:
-                raise _uneven(reader, number, f"{len(layout.spans)} strings", name, "one")
-            span = layout.spans[0]
-            output[:] = begin + span.begin, span.end - span.begin, number
-            continue
-        values = np.asarray(example.values_of(record, layout))
-        if values.size != output.size:
-            raise _uneven(reader, number, counted(values.size, "number"), name, str(output.size))
-        output[...] = values.reshape(output.shape)
-
-
-def _unpack(reader: _Reader, request: HostRequest) -> None:
-    """Copies the fields of a packed record."""
-    data, location = request.inputs
-    begin, size, number = (int(each) for each in location)
-    kinds = request.site.attributes["kinds"]
-    assert isinstance(kinds, tuple)
-    at = begin
-    for kind, output in zip(kinds, request.outputs, strict=True):
-        width = STRING_BYTES if kind == STRING else output.nbytes
-        part = data[at : at + width]
-        at += width
-        if kind != STRING:
-            output.reshape(-1).view(np.uint8)[:] = part
-            continue
-        first, length = (int(each) for each in np.frombuffer(part.tobytes(), "<i8"))
-        if first < 0 or length < 0 or first + length > size:
-            raise RecordError(f"{reader.described(number)[0]} is not packed as it should be", code="E0915")
-        output[:] = begin + first, length, number
-
-
-_WORDS = {"bytes": "strings", "float": "floats", "int64": "whole numbers", "": "nothing"}
-
-
-def _other(reader: _Reader, number: int, name: str, expected: str, data: bytes) -> RecordError:
-    where, file, record = reader.described(number)
-    try:
-        layouts = example.layouts(data)
-    except WireError as problem:  # in what was not asked for
-        return example.no_example(problem, where, file, record)
-    layout = layouts.get(name)
-    if layout is None:
-        there = ", ".join(map(shown, sorted(layouts))) or "none"
-        text = f"{where} has no feature {shown(name)}{did_you_mean(name, layouts)}; its features: {there}"
-    else:
-        text = f"the feature {shown(name)} of {where} holds {_WORDS[layout.kind]}, and {_WORDS[expected]} are wanted"
-    return RecordError(text, code="E0915", file=file, record=record)
-
-
-def _uneven(reader: _Reader, number: int, there: str, name: str, expected: str) -> RecordError:
-    where, file, record = reader.described(number)
-    verb = "is" if expected in ("1", "one") else "are"
-    text = f"the feature {shown(name)} of {where} has {there}, and {expected} {verb} wanted"
-    return RecordError(text, code="E0915", file=file, record=record)
-
-
-def _decode(reader: _Reader, request: HostRequest) -> None:
-    """Copies the bytes of a string to where they are numbers."""
-    (data, location), (x,) = request.inputs, request.outputs
-    begin, size, number = (int(each) for each in location)
-    if x.nbytes != size:
-        where, file, record = reader.described(number)
-        text = f"a string of {counted(size, 'byte')} in {where} is no whole number of {x.dtype.itemsize} bytes each"
-        raise RecordError(text, code="E0915", file=file, record=record)
-    x.reshape(-1).view(np.uint8)[:] = data[begin : begin + size]

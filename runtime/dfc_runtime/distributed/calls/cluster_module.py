@@ -241,6 +241,10 @@ class ClusterModule:
             warn_of(cast("list[list[str]]", answer["skipped"]))
         return Path(str(answer["path"]))
 
+    def read_again(self) -> Sequence[str]:
+        """What tasks read again for the checkpoint that was restored last, as for a program on one rank; on rank 0."""
+        return self._saver.read_again
+
     def _saved(self) -> list[str]:
         return [entry.name for entry in self.manifest.state if entry.saved]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dfc_runtime.checkpoints.format import Ends
-from dfc_runtime.checkpoints.parts import MARK, Saved
+from dfc_runtime.checkpoints.parts import MARK, POSITIONS, Saved
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.distributed.calls.client import Client
 from dfc_runtime.distributed.transport.comm import Array
@@ -75,34 +75,37 @@ class ClusterQueues:
 
     def restore(
         self, client: Client, folder: Path, chosen: Mapping[str, Saved], ends: Ends, fill: Callable[[], None]
-    ) -> None:
-        """Puts these elements in place of what is in the queues, while `fill` sets the variables."""
-        answers = client.command({"command": END}, (), self.ranks)
+    ) -> list[str]:
+        """Puts these elements in place of what is in the queues, and has `fill` set the variables then: elements that
+        are read again may turn out to be others. What was read again."""
+        lines: list[str] = []
+        again = any(name.endswith(POSITIONS) for name in chosen)
+        answers = client.command({"command": END, "may_fail": again}, (), self.ranks)
         try:
             known = {text(each, "runner") for data, _ in answers.values() for each in items(data["runners"], "runners")}
             unknown = [*({*ends.closed} - self.layouts.keys()), *({*ends.runners} - known)]
             if unknown:
                 fault = f"the program has no {min(unknown)}; nothing was restored"
                 raise CheckpointError(f"{folder} does not fit: {fault}", code="E0902")
-            fill()
             for number in self.ranks:
-                own = [name for name in self.layouts if number in self._state.owners(name)]
-                fields = [each for name in own for each in self._fields(name)]
+                own = {name for name in self.layouts if number in self._state.owners(name)}
+                fields = [each for each in chosen if MARK in each and each.partition(MARK)[0] in own]
                 data: Data = {"command": FILL, "fields": fields, "closed": [*ends.closed], "ended": [*ends.runners]}
-                client.command(data, [(chosen[each].dtype, chosen[each].array) for each in fields], [number])
+                arrays = [(chosen[each].dtype, chosen[each].array) for each in fields]
+                answer, _ = client.command(data, arrays, [number])[number]
+                lines += [text(each, "line") for each in items(answer["read_again"], "read_again")]
+            fill()
         finally:
             client.command({"command": START}, (), self.ranks)
-
-    def _fields(self, name: str) -> list[str]:
-        return [f"{name}{MARK}{field.name}" for field in self.layouts[name].fields]
+        return lines
 
     # ------------------------------------------------------------ on each rank --
 
-    def _end(self, _data: Data, _arrays: list[Array]) -> Answer:
+    def _end(self, data: Data, _arrays: list[Array]) -> Answer:
         """Ends the runners of this rank."""
         pipeline = self._pipeline
         assert pipeline is not None
-        self._ended.enter_context(pipeline.replaced())
+        self._ended.enter_context(pipeline.replaced(may_fail=bool(data["may_fail"])))
         return {"runners": pipeline.runners}, []
 
     def _fill(self, data: Data, arrays: list[Array]) -> Answer:
@@ -113,9 +116,9 @@ class ClusterQueues:
         saved = {name: Saved(name, "", array.shape, array) for name, array in zip(names, arrays, strict=True)}
         closed, ended = ({text(each, key) for each in items(data[key], key)} for key in ("closed", "ended"))
         ends = Ends(tuple(sorted(closed & pipeline.layouts.keys())), tuple(sorted(ended & {*pipeline.runners})))
-        with inner.state.background:
+        with pipeline.read_again(saved), inner.state.background:
             pipeline.fill(saved, ends)
-        return {}, []
+        return {"read_again": [str(each) for each in pipeline.last_read_again]}, []
 
     def _start(self, _data: Data, _arrays: list[Array]) -> Answer:
         """Starts the runners again that were ended."""

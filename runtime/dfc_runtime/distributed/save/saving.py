@@ -50,6 +50,8 @@ class ClusterSaver:
         self._state = state
         self._program = program
         self._queues = ClusterQueues(rank, state)
+        self.read_again: Sequence[str] = ()
+        """What tasks read again for the checkpoint that was restored last, a line for each queue."""
         self.last: Saving | None = None
         self._write: partial[None] | None = None
         rank.commands[WRITE] = self._write_own
@@ -204,13 +206,15 @@ class ClusterSaver:
             omitted=self._state.omitted,
         )
 
+        self.read_again = ()
+
         def fill() -> None:
             for name, saved in chosen.items():
                 if MARK not in name:
                     self._state.store(client, name, saved.array if saved.array.ndim else np.asarray(saved.array)[()])
 
         if any(MARK in name for name in chosen):
-            self._queues.restore(client, folder, chosen, selected.checkpoint.about.ends, fill)
+            self.read_again = self._queues.restore(client, folder, chosen, selected.checkpoint.about.ends, fill)
         else:
             fill()
         return selected

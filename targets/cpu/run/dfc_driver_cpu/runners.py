@@ -73,6 +73,11 @@ class CpuQueue:
         header = self._header
         header.put, header.taken, header.fullest, header.closed = count, 0, fullest, state
 
+    def set_numbers(self, put: int, taken: int, state: int) -> None:
+        """Says how many elements were put in and taken out so far; the caller holds the lock."""
+        header = self._header
+        header.put, header.taken, header.closed = put, taken, state
+
     def is_blocked(self, needed: int, *, to_put: bool) -> bool:
         """Whether a put has no room, or a take waits for more elements."""
         put, taken, state = self.numbers

@@ -40,13 +40,13 @@ def program(folder: Path, text: str, arguments: str = "", **data: str | Path) ->
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The positions of which the run side was asked what comes there: native code knows the others."""
     positions: list[int] = []
-    answer = readers._Reader.next
+    answer = readers.Reader.next
 
-    def counted(reader: readers._Reader, request: HostRequest) -> None:
+    def counted(reader: readers.Reader, request: HostRequest) -> None:
         positions.append(int(request.inputs[0][0]))
         answer(reader, request)
 
-    monkeypatch.setattr(readers._Reader, "next", counted)
+    monkeypatch.setattr(readers.Reader, "next", counted)
     return positions
 
 
@@ -121,7 +121,7 @@ def test_fields_of_rows_are_taken_without_the_run_side(
     rows: Path, asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (rows / "0.csv").unlink()
-    for name in ("_parse", "_decode"):
+    for name in ("parse", "decode"):
         monkeypatch.delattr(readers, name)
     got = drained(program(rows, ROWS, ', shuffle = "records", passes = 2').next)
     order = RecordStream((4,), "records").elements(np.arange(8)).tolist()

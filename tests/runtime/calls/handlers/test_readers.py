@@ -305,15 +305,15 @@ def _open_files(folder: Path) -> list[Path]:
 def asked_for(monkeypatch: pytest.MonkeyPatch, most: int | None = None) -> list[int]:
     """The positions of which the run side is asked what comes there. `most`: what a block says it has, of all rows."""
     asked: list[int] = []
-    answer = readers._Reader.next
+    answer = readers.Reader.next
 
-    def counted(reader: readers._Reader, request: HostRequest) -> None:
+    def counted(reader: readers.Reader, request: HostRequest) -> None:
         asked.append(int(request.inputs[0][0]))
         answer(reader, request)
         if most is not None:
             reader.block._header.count = min(most, reader.block._header.count)
 
-    monkeypatch.setattr(readers._Reader, "next", counted)
+    monkeypatch.setattr(readers.Reader, "next", counted)
     return asked
 
 
@@ -339,7 +339,7 @@ def test_native_code_takes_all_rows_that_a_block_has_and_none_behind_them(
 
 def test_the_run_side_is_not_asked_what_is_in_a_plain_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_records(tmp_path / "part-0.rec", [encode_example(GOOD)] * 3)
-    for name in ("_parse", "_decode"):
+    for name in ("parse", "decode"):
         monkeypatch.delattr(readers, name)
     assert [bytes(each.image) for each in drained(program(tmp_path, EXAMPLE).next)] == [b"1234"] * 3
 

@@ -1,0 +1,90 @@
+"""Which queues are refilled from a reader in place of being saved, and why others are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from dfc.lower.refills import with_queue_plans
+from dfc_runtime.formats.queue_layout import Refill
+from tests.support.building import graph_of
+
+STATE = """
+var files = array_files("*.npy", (x = u8))
+queue pool: u8 = shuffle_queue(capacity = 64, ready = 32)
+queue first: u8 = fifo(capacity = 64)
+var other: u8 = 0
+"""
+READ = """
+runner read with copies = 2 {
+  let row = files.next()
+  pool.put(row.x)
+}
+"""
+TAKE = """
+entry batch() -> (x: u8[8], skipped: i64) {
+  let x = pool.take(8)
+  return x, files.skipped()
+}
+"""
+
+
+def plan(text: str) -> tuple[Refill | None, str]:
+    form = with_queue_plans(graph_of(STATE + text))["pool"].queue
+    assert form is not None
+    return form.refill, form.kept
+
+
+@pytest.mark.parametrize(
+    "take", [TAKE, TAKE.replace("let", "let y = pool.take(8)\n  let"), TAKE + TAKE.replace("batch", "another")]
+)
+def test_a_runner_that_puts_in_an_element_a_record_refills_its_queue(take: str) -> None:
+    assert plan(READ + take) == (Refill("read", "files", 8), "")
+    checked = READ.replace("pool.put", "assert row.x < 9\n  if row.x > 3 { assert row.x > 4 }\n  pool.put")
+    assert plan(checked + take) == (Refill("read", "files", 8), "")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("if row.x > 3 { pool.put(row.x) }", "does not put in one element for each record"),
+        ("pool.put(row.x)\n pool.put(row.x)", "does not put in one element for each record"),
+        ("let next = files.next()\n pool.put(next.x)", "does not read one record for each element"),
+        ("pool.put(row.x)\n other += 1", "uses `other`, too"),
+        ("pool.put(row.x + other)", "uses `other`, too"),
+        ("pool.put(row.x)\n first.put(row.x)", "uses `first`, too"),
+        ("pool.put(row.x + (files.position() as u8))", "uses how far `files` has come"),
+        ('pool.put(row.x)\n debug.print("{}", row.x)', "does more than that"),
+    ],
+)
+def test_a_runner_that_does_anything_else_has_its_elements_saved(body: str, reason: str) -> None:
+    assert plan(READ.replace("pool.put(row.x)", body) + TAKE) == (None, f"the runner `read` {reason}")
+
+
+def test_what_is_read_in_front_of_a_record_is_a_position_too() -> None:
+    text = READ.replace("let row", "let at = files.position()\n  let row").replace("row.x", "row.x + (at as u8)")
+    assert plan(text + TAKE) == (None, "the runner `read` uses how far `files` has come")
+
+
+def test_a_queue_that_others_fill_or_close_has_its_elements_saved() -> None:
+    assert plan(READ + TAKE + "entry feed(x: u8) { pool.put(x) }") == (None, "`feed` is called to fill it")
+    assert plan(READ + TAKE + "entry finish() { pool.close() }") == (None, "`finish` closes it")
+    assert plan(READ + TAKE + "runner more { pool.put(3) }") == (None, "several runners fill it")
+    assert plan(TAKE + "runner more { pool.put(3) }") == (None, "the runner `more` reads no records")
+
+
+@pytest.mark.parametrize(
+    ("take", "reason"),
+    [
+        (TAKE + "entry one() -> u8 { return pool.take() }", "its takes get different numbers of elements"),
+        (
+            TAKE.replace("batch()", "batch[N]()").replace("8", "N").replace("uN", "u8"),
+            "its takes get different numbers",
+        ),
+        (TAKE.replace("{", "with concurrent = true {", 1), "calls of `batch` take from it at the same time"),
+        (TAKE + "runner move {\n let x = pool.take()\n first.put(x)\n}", "`batch` and `move` take from it at the same"),
+        ("entry none() -> i64 { return files.skipped() }", "nobody takes from it"),
+    ],
+)
+def test_where_draws_do_not_say_what_was_taken_elements_are_saved_and_can_be_read_again(take: str, reason: str) -> None:
+    refill, kept = plan(READ + take)
+    assert refill == Refill("read", "files", 0) and kept.startswith(reason)
