@@ -30,11 +30,11 @@ var batches: u64 = 1
 runner read with copies = 4 {
   let record = files.next()
   let fields = parse_example(record, (x = f32[4], y = i64))
-  if fields.x[0] < 1.0 { pool.put(fields.x, fields.y as i32) } else { skipped += 1 }
+  pool.put(fields.x, fields.y as i32)
 }
 runner sort with copies = 2 {
   let x, y = pool.take()
-  jobs.put(x, y, (x[1] * 1000.0) as i64)
+  if x[0] < 1.0 { jobs.put(x, y, (x[1] * 1000.0) as i64) } else { skipped += 1 }
 }
 runner collect {
   let x, y, _ = jobs.take(16)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dfc
+from dfc_runtime.checkpoints import store
 from dfc_runtime.distributed.loading import load_on
 from dfc_runtime.distributed.transport.comm import Comm
 from dfc_runtime.distributed.transport.in_process import Network
@@ -243,8 +245,19 @@ def test_batches_of_a_queue_are_learned_in_blocks_with_the_same_bits_on_any_numb
     assert [each.tobytes() for each in one] == [each.tobytes() for each in two] == [each.tobytes() for each in three]
 
 
-def test_a_checkpoint_goes_on_with_the_same_bits_on_any_number_of_ranks_and_on_one(tmp_path) -> None:
-    data = cluster_bundle(BATCHES, IN_BLOCKS)
+def from_files(folder: Path) -> str:
+    """The program whose rows come from a file: a checkpoint has positions of them, and batches in `batches`."""
+    np.save(folder / "rows.npy", np.sin(np.arange(43 * 8, dtype=np.float32)).reshape(43, 8))
+    text = BATCHES.replace("var n: i64 = 0\n", "")
+    begin, end = text.index("runner count"), text.index("runner collect")
+    body = "let row = files.next()\n  rows.put(row.x, sum(row.x))"
+    reads = f'var files = array_files("{folder}/rows.npy", (x = f32[8]), shuffle = "records")\n'
+    return f"{text[:begin]}{reads}runner count with copies = 2 {{\n  {body}\n}}\n\n{text[end:]}"
+
+
+def test_a_checkpoint_goes_on_with_the_same_bits_on_any_number_of_ranks_and_on_one(tmp_path: Path) -> None:
+    text = from_files(tmp_path)
+    data = cluster_bundle(text, IN_BLOCKS)
 
     def saving(model: dfc.Module) -> list[bytes]:
         model.train(0.01)
@@ -268,11 +281,12 @@ def test_a_checkpoint_goes_on_with_the_same_bits_on_any_number_of_ranks_and_on_o
 
     rest = on_cluster(data, 2, saving, jobs={"worker": 2})
     assert len(rest) == 2 * 3 + 3
+    assert "rows/@positions" in store.find(tmp_path / "at once").checkpoint.state
     for tasks in (1, 3):
         aside, at_once, again = on_cluster(data, tasks, going_on, jobs={"worker": tasks})
         assert aside == again == rest
         assert at_once[2:] == rest
-    alone = undivided(BATCHES)
+    alone = undivided(text)
     alone.restore(tmp_path / "aside")
     for each, expected in zip(trained(alone), rest, strict=True):
         np.testing.assert_allclose(each.ravel(), np.frombuffer(expected, np.float32), rtol=1e-4, atol=1e-5)
