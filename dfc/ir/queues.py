@@ -38,7 +38,8 @@ class QueueForm:
     There is room for `reserve` elements more while a checkpoint is taken: for what runners have in their hands then.
     None: nobody knows how much that can be.
 
-    `refill` says how elements can be made again, and `kept` why checkpoints have them all the same."""
+    `refill` says how elements can be made again, and `kept` why checkpoints have them all the same; if they are to
+    `persist`, they always do."""
 
     fields: tuple[str, ...]
     types: tuple[TensorType, ...]
@@ -51,6 +52,7 @@ class QueueForm:
     reserve: int | None = 0
     refill: Refill | None = None
     kept: str = ""
+    persist: bool = False
 
     @property
     def is_shuffled(self) -> bool:

@@ -37,6 +37,7 @@ def with_queue_plans(graph: Graph) -> dict[str, Resource]:
     for name, each in resources.items():
         if each.queue is not None and each.queue.is_shuffled:
             refill, kept = _refill(graph, name)
+            kept = "it is declared `with persist = true`" if each.queue.persist else kept
             resources[name] = replace(each, queue=replace(each.queue, refill=refill, kept=kept))
     return resources
 

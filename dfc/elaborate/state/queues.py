@@ -9,7 +9,7 @@ that all sizes of an element are known, and that a queue has room for what one t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -42,7 +42,8 @@ from dfc_runtime.errors import counted
 
 MOST_ELEMENTS = 2**31
 """More elements than this have no room for their order in the draws, which have 53 bits."""
-LATER_SETTINGS = ("container", "order", "persist", "saved")
+PERSIST = "persist"
+LATER_SETTINGS = ("container", "order", "saved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +100,18 @@ _EXAMPLES = {
 def declare_queue(declaration: Declaration, item: tree.QueueItem) -> QueueValue:
     """The queue that an item declares."""
     program = declaration.program
-    name = _full_name(item) or f"{declaration.prefix}{item.name.text}"
     context = static_context(
         program, Scope(declaration.scope), "state", item.name.text, item.name.span, generic=declaration.generic
     )
+    stated, persist = _settings(context, item)
+    name = stated or f"{declaration.prefix}{item.name.text}"
     declared = resolve_type(context.changed(unknown_sizes=True), item.type)
     constructor, arguments = _constructor(context, item)
     is_printed = constructor is CONSTRUCTORS[PRINTED]
     fields = fields_of(context, item, Fields(*_fields(declared, item)), arguments, is_printed=is_printed)
     for type_ in fields.types:
         _check_size(type_, item, generic=declaration.generic)
-    form = _form(context, item, fields, constructor, arguments)
+    form = replace(_form(context, item, fields, constructor, arguments), persist=persist)
     span, doc = item.name.span, item.documentation
     type_ = queue_type(form) if _is_known(form) else TensorType(U8, (dim(0),))  # a block that is checked by itself
     variable = Variable(name, ResourceKind.QUEUE, type_, False, span, saved=False, doc=doc, queue=form)
@@ -148,19 +150,26 @@ def refuse_queue_as_type(context: Context, item: tree.ParamItem | tree.VarItem, 
     raise mistake("E0316", title, span, helps=(editing(f"write `{text}`", [Edit(whole, text)]),))
 
 
-def _full_name(item: tree.QueueItem) -> str:
-    """`with name = "net.pool"`, as printed graphs write it; of other settings there is none yet."""
-    stated = ""
+def _settings(context: Context, item: tree.QueueItem) -> tuple[str, bool]:
+    """The full name, `with name = "net.pool"`, as printed graphs write it, and whether checkpoints have elements in any
+    case, `with persist = true`."""
+    stated, persist = "", False
     for setting in item.settings:
         name = setting.name.text
         if name == "name" and isinstance(setting.value, tree.StringLiteral):
             stated = setting.value.value
-            continue
-        if name in LATER_SETTINGS:
+        elif name == PERSIST:
+            entity, span = context.engine.evaluate(context, setting.value), setting.value.span
+            value = constant_of(context, entity, span, f"the setting `{PERSIST}`")
+            if not isinstance(value, bool):
+                raise mistake("E0315", f"the setting `{PERSIST}` must be `true` or `false`", span)
+            persist = value
+        elif name in LATER_SETTINGS:
             raise unsupported(f"the setting `{name}` of a queue is", setting.span)
-        near = did_you_mean(closest(name, LATER_SETTINGS))
-        raise mistake("E0204", f"a queue has no setting `{name}`", setting.name.span, near)
-    return stated
+        else:
+            near = did_you_mean(closest(name, (PERSIST, *LATER_SETTINGS)))
+            raise mistake("E0204", f"a queue has no setting `{name}`", setting.name.span, near)
+    return stated, persist
 
 
 def _fields(declared: DeclaredType, item: tree.QueueItem) -> tuple[tuple[str, ...], tuple[TensorType, ...]]:

@@ -137,7 +137,9 @@ class _Printer:
 
     def _queue(self, resource: Resource, form: QueueForm) -> None:
         name = self._state[resource.name]
-        settings = f" with name = {quoted(resource.name)}" if name != resource.name else ""
+        stated = [f"name = {quoted(resource.name)}"] if name != resource.name else []
+        stated += ["persist = true"] if form.persist else []
+        settings = f" with {', '.join(stated)}" if stated else ""
         if form.is_mutex:
             self._doc(resource.doc)
             self._write(f"var {name}: mutex = mutex(){settings}")

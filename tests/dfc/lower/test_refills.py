@@ -60,6 +60,13 @@ def test_a_runner_that_does_anything_else_has_its_elements_saved(body: str, reas
     assert plan(READ.replace("pool.put(row.x)", body) + TAKE) == (None, f"the runner `read` {reason}")
 
 
+def test_what_is_to_persist_is_saved_and_can_be_read_again() -> None:
+    form = with_queue_plans(graph_of(STATE.replace("ready = 32)", "ready = 32) with persist = true") + READ + TAKE))
+    queue = form["pool"].queue
+    assert queue is not None and queue.refill == Refill("read", "files", 8)
+    assert queue.kept == "it is declared `with persist = true`"
+
+
 def test_what_is_read_in_front_of_a_record_is_a_position_too() -> None:
     text = READ.replace("let row", "let at = files.position()\n  let row").replace("row.x", "row.x + (at as u8)")
     assert plan(text + TAKE) == (None, "the runner `read` uses how far `files` has come")

@@ -7,6 +7,7 @@ import pytest
 from dfc.ir.dtypes import F32, I32, U8
 from dfc.ir.graph import ResourceKind
 from dfc.ir.queues import QueueForm, queue_bytes
+from dfc.ir.text.printer import print_graph
 from dfc.ir.types import TensorType, tensor
 from tests.support.building import codes, graph_of, messages
 
@@ -77,6 +78,16 @@ def test_elements_are_tensors_of_known_sizes(type_: str, code: str) -> None:
 
 def test_an_unknown_setting_is_named() -> None:
     assert "a queue has no setting `speed`" in messages("queue q: f32[3] = fifo(capacity = 3) with speed = 2" + USE)
+
+
+def test_a_queue_that_persists_says_so_when_it_is_printed() -> None:
+    text = "queue q: f32[3] = fifo(capacity = 3) with persist = "
+    graph = graph_of(text + "true" + USE)
+    assert graph.resources["q"].queue.persist and not graph_of(text + "false" + USE).resources["q"].queue.persist
+    printed = print_graph(graph)
+    assert "window = 1) with persist = true\n" in printed
+    assert graph_of(printed).resources["q"].queue == graph.resources["q"].queue
+    assert codes(text + "1" + USE) == ["E0315"]
 
 
 def test_a_constructor_elsewhere_says_where_it_belongs() -> None:
