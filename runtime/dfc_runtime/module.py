@@ -1,7 +1,8 @@
 """A loaded program: entries as methods, state by name, checkpoints.
 
-Assumes a bundle that was checked. Guarantees that calls from several threads are safe: entries queue up, but for
-`readonly` ones, which run concurrently with all others, and `concurrent` ones, which run concurrently with each other.
+Assumes a bundle that was checked. Guarantees that calls from several threads are safe: those that share state
+which one of them writes queue up, but for `readonly` ones, which run concurrently with all others, and `concurrent`
+ones, which run concurrently with each other.
 """
 
 from __future__ import annotations
@@ -203,7 +204,8 @@ class Module:
     def free(self) -> None:
         """Gives working memory back until the next call."""
         with self.state.alone:
-            self._machinery.arena.free()
+            for arena in self._machinery.arenas:
+                arena.free()
             self._machinery.results.free()
 
     def measured_stages(self) -> Stages | None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dfc_runtime.calls.calls import Machinery
 from dfc_runtime.calls.compiling.origin import Origin, sources_of
+from dfc_runtime.calls.conflicts import Conflicts
 from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.calls.gate import Gate, Queue
 from dfc_runtime.calls.handlers.answers import Answers
@@ -203,10 +204,9 @@ def _require_one_rank(bundle: OpenBundle) -> None:
 
 def _loaded(bundle: OpenBundle, running: _Running, initialise: bool, answers: Answers) -> Module:
     """The module, its state set: by captured state, else by `init`, but for what other programs have set already."""
-    has_concurrent = any(entry.concurrent for entry in bundle.manifest.entries)
     asks = any(site.kind not in NATIVE_KINDS for site in bundle.manifest.sites)
-    gate = Queue(has_requests=asks) if running.is_role else Gate(has_concurrent=has_concurrent, has_requests=asks)
     manifest = bundle.manifest
+    gate = Queue(has_requests=asks) if running.is_role else Gate(Conflicts(manifest).groups(), has_requests=asks)
     state = State(manifest.state, gate, running.limit, idle_state(manifest), manifest.omitted_state)
     others = state.set_by_others()
     captured = _restore_captured(bundle, state, others)
@@ -256,7 +256,8 @@ def _make(
     if readers is not None and isinstance(driver, TakesRecords):
         driver.use_blocks(readers.blocks)
     results, on_device = ResultMemory(), running.results_on_device
-    machinery = Machinery(bundle.manifest, driver, state, gate, Arena(), running.call_limit, hosts, results, on_device)
+    arenas = [Arena() for _ in gate.groups] or [Arena()]
+    machinery = Machinery(bundle.manifest, driver, state, gate, arenas, running.call_limit, hosts, results, on_device)
     if any(entry.kind == QUEUE for entry in bundle.manifest.state):
         from dfc_runtime.runners.runners import Runners  # programs without queues need nothing of it
 

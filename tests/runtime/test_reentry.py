@@ -164,7 +164,8 @@ def test_a_child_that_was_forked_in_native_code_is_told(bundle: bytes) -> None:
 
     caller = threading.Thread(target=endless)
     caller.start()
-    while not module.state._gate._lock.locked() and not module.state._gate._doors[0]._turn.locked():
+    gate = module.state._gate
+    while not any(lock.locked() for lock in [*gate._locks, *(door._turn for door in gate._doors)]):
         time.sleep(0)
 
     def work() -> None:

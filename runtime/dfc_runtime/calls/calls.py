@@ -22,7 +22,7 @@ from dfc_runtime.calls.element_types import numpy_dtype
 from dfc_runtime.calls.faults import run_error
 from dfc_runtime.calls.feed import Feed
 from dfc_runtime.calls.frames import Frame, FrameLayout
-from dfc_runtime.calls.gate import Gate, Mode, Together
+from dfc_runtime.calls.gate import Gate, Mode, together
 from dfc_runtime.calls.hosts import Hosts
 from dfc_runtime.calls.memory import UNLIMITED, Arena, ResultMemory, address_of
 from dfc_runtime.calls.results import results_type
@@ -54,7 +54,7 @@ class Machinery:
     driver: Driver
     state: State
     gate: Gate
-    arena: Arena
+    arenas: Sequence[Arena]
     limit: int
     hosts: Hosts
     results: ResultMemory
@@ -90,7 +90,8 @@ class EntryCall:
         self.pack = self.layout.format.pack_into
         self.frames: list[Frame] = []
         self.is_concurrent = False
-        self.gate = self._gate()
+        self._arena = machinery.arenas[machinery.gate.arena(number)]
+        self.gate = self._gate(number)
         self.native = machinery.driver.entry(number).call
         self.makers = tuple((numpy_dtype(r.dtype), bool(r.shape)) for r in entry.results)
         self.open = [(n, r) for n, r in enumerate(r for r in entry.results if r.shape) if r.most is not None]
@@ -102,7 +103,7 @@ class EntryCall:
         self.plans: dict[tuple[object, ...], Plan] = {}
         self.wrap = self._wrapper()
 
-    def _gate(self) -> Mode:
+    def _gate(self, number: int) -> Mode:
         """What a call holds. Saving and restoring work on the state in Python, so such an entry runs alone."""
         entry, gate, state = self.entry, self.machinery.gate, self.machinery.state
         if not self.asked.isdisjoint((SAVE, RESTORE)):
@@ -113,9 +114,9 @@ class EntryCall:
         if self.machinery.driver.reentrant and self.machinery.manifest.uses_queues_only(entry):
             mode, self.is_concurrent = gate.queueing, True
         elif self.machinery.driver.reentrant:
-            mode = gate.readonly if entry.readonly else gate.concurrent if entry.concurrent else gate.exclusive
-            self.is_concurrent = mode is not gate.exclusive
-        return Together([mode, *doors]) if doors else mode
+            mode = gate.readonly if entry.readonly else gate.call(number)
+            self.is_concurrent = (entry.readonly or entry.concurrent) and not gate.lets_in_one
+        return together([mode, *doors])
 
     def _wrapper(self) -> Callable[[Sequence[object]], object]:
         if self.entry.unnamed_result:
@@ -127,7 +128,7 @@ class EntryCall:
         try:
             return self.frames.pop()
         except IndexError:
-            return Frame(self.layout, Arena() if self.is_concurrent else self.machinery.arena)
+            return Frame(self.layout, Arena() if self.is_concurrent else self._arena)
 
     def collect(self, arguments: Sequence[object]) -> tuple[list[object], list[object], tuple[Shape, ...]]:
         """Values for the slots, arrays that must stay alive, and the shapes."""

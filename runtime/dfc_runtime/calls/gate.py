@@ -1,10 +1,11 @@
 """Which calls may run concurrently.
 
-Calls of one program: exclusive ones run one after the other; concurrent ones together with each other, but not with
-exclusive ones; readonly ones with any call. What Python does to the state itself (reading it, restoring it) runs
-alone. Calls that use queues and no other state run beside all of that: they may wait for what only others can bring,
-and are kept apart from the end of the program alone. Containers of state that programs share have a door each: calls
-share it, Python takes it alone.
+Calls of one program exclude each other by the state they share: each group of `conflicts` is a lock, and a call takes
+those of its entry, in one order. Exclusive calls hold a lock alone, concurrent ones share it; readonly ones take none,
+and run with any call. What Python does to the state itself (reading it, restoring it) takes all locks and
+runs alone. Calls that use queues and no other state run beside all of that: they may wait for what only others can
+bring, and are kept apart from the end of the program alone. Containers of state that programs share have a door each:
+calls share it, Python takes it alone.
 
 Guarantees that who wants to be alone is not overtaken for ever by those who share, that an interrupted call leaves
 the gates as they were, and that nobody waits for himself: a handler that answers a request of a program may not come
@@ -18,7 +19,11 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol
 
+from dfc_runtime.calls.conflicts import Group
 from dfc_runtime.errors import RunError
+
+_ANYBODY = -1
+"""In place of the number of an entry: whoever takes the locks of all groups."""
 
 
 class Mode(Protocol):
@@ -111,6 +116,11 @@ class _Shared:
             self._left.wait()
 
 
+def together(modes: Sequence[Mode]) -> Mode:
+    """Several modes as one."""
+    return Together(modes) if len(modes) > 1 else modes[0]
+
+
 class Together:
     """Several modes, entered in their order."""
 
@@ -174,23 +184,45 @@ class Refusing:
 
 
 class Gate:
-    """The modes of one program. Where no entry is concurrent, an exclusive call costs one lock; programs that make
-    requests also look whether it is a handler of theirs that comes."""
+    """The modes of one program. An exclusive call costs one lock where its state is in one group, which no concurrent
+    entry is in; programs that make requests also look whether it is a handler of theirs that comes."""
 
-    def __init__(self, *, has_concurrent: bool = True, has_requests: bool = False) -> None:
-        self._doors = Door(), Door(), Door()
-        self._lock = threading.Lock()
-        self._turns: list[threading.Lock] = [self._lock]
+    lets_in_one = False
+    """Whether there is never more than one call at a time, of those that use more than queues."""
+
+    def __init__(self, groups: Sequence[Group] = (), *, has_requests: bool = False) -> None:
+        readers, queueing = Door(), Door()
+        self._doors = [readers, queueing]
+        self._locks: list[threading.Lock] = []
+        self.groups = groups
         self.serving = Serving()
-        calls, readers, queueing = self._doors
-        exclusive: Mode = calls.alone if has_concurrent else self._lock
         watched = self.watched if has_requests else _as_it_is
-        self.exclusive = watched(exclusive)
-        self.concurrent = watched(calls.shared)
+        ways_in = [self._ways_in(group) for group in groups]
         self.readonly = watched(readers.shared)
+        self._calls = {
+            number: watched(together([way[number] for way in ways_in if number in way]))
+            for number in sorted({number for way in ways_in for number in way} - {_ANYBODY})
+        }
         self.queueing: Mode = watched(queueing.shared)
         self.closing: Mode = watched(queueing.alone)
-        self.whole: Mode = watched(Together([exclusive, readers.alone]))
+        self.whole: Mode = watched(together([*(way[_ANYBODY] for way in ways_in), readers.alone]))
+
+    def _ways_in(self, group: Group) -> dict[int, Mode]:
+        """How calls of the entries of a group take its lock, and how whoever else wants it takes it."""
+        if not group.concurrent:
+            self._locks.append(threading.Lock())
+            return dict.fromkeys([_ANYBODY, *group.exclusive], self._locks[-1])
+        self._doors.append(Door())
+        alone, shared = self._doors[-1].alone, self._doors[-1].shared
+        return {**dict.fromkeys([_ANYBODY, *group.exclusive], alone), **dict.fromkeys(group.concurrent, shared)}
+
+    def call(self, number: int) -> Mode:
+        """What a call of this entry holds that is neither readonly nor uses queues alone."""
+        return self._calls.get(number, self.readonly)
+
+    def arena(self, number: int) -> int:
+        """The number of the working memory for calls of an exclusive entry: calls that have the same never overlap."""
+        return next((index for index, group in enumerate(self.groups) if number in group.exclusive), 0)
 
     def watched(self, mode: Mode) -> Mode:
         """The same mode, but for handlers of the program."""
@@ -200,15 +232,15 @@ class Gate:
         """A lock that is held through calls, of this gate or shared with others."""
         if shared is not None:
             return self.watched(shared)
-        self._turns.append(threading.Lock())
-        return self.watched(self._turns[-1])
+        self._locks.append(threading.Lock())
+        return self.watched(self._locks[-1])
 
     def forget_threads(self) -> bool:
         """In a forked child, which has one thread: opens what other threads held; whether they held anything. The
         thread that forked may be in a handler: then it goes on, and holds what it held."""
         if self.serving.request:
             return False
-        busy = [released(lock) for lock in self._turns] + [door.forget_threads() for door in self._doors]
+        busy = [released(lock) for lock in self._locks] + [door.forget_threads() for door in self._doors]
         return any(busy)
 
 
@@ -219,17 +251,22 @@ def _as_it_is(mode: Mode) -> Mode:
 class Queue(Gate):
     """The gate of a program of which one call is made at a time: one lock, whatever is done."""
 
+    lets_in_one = True
+
     def __init__(self, *, has_requests: bool = False) -> None:
-        super().__init__(has_concurrent=False)
-        mode: Mode = self.watched(self._lock) if has_requests else self._lock
-        self.exclusive = self.concurrent = self.readonly = self.whole = self.queueing = mode
+        super().__init__()
+        self._locks.append(threading.Lock())
+        mode: Mode = self.watched(self._locks[0]) if has_requests else self._locks[0]
+        self.readonly = self.whole = self.queueing = mode
 
 
 class Closed(Gate):
     """The gate of the same program for calls that the others know nothing of: each runs alone."""
 
+    lets_in_one = True
+
     def __init__(self, gate: Gate) -> None:
         super().__init__()
         self.serving = gate.serving
-        self.exclusive = self.concurrent = self.readonly = self.whole = gate.whole
+        self.readonly = self.whole = gate.whole
         self.queueing = gate.queueing

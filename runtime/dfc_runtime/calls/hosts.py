@@ -60,7 +60,7 @@ class HostRequest:
 
 
 Handler = Callable[[HostRequest], None]
-"""Answers requests, of several threads at once where entries are concurrent. It must not call the program it serves,
+"""Answers requests, of several threads at once where calls overlap. It must not call the program it serves,
 nor read, save or close it: that is a `RunError`."""
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence, Set
 
+from dfc_runtime.calls.conflicts import Conflicts
 from dfc_runtime.dataclasses import dataclass
 from dfc_runtime.errors import RunError, WaitError
 from dfc_runtime.formats.manifest import Entry, FaultSite, Manifest
@@ -48,7 +49,8 @@ class Watchman:
         *,
         makes_one_call: bool = False,
     ) -> None:
-        self._manifest, self._waiting_threads, self._makes_one_call = manifest, waiting_threads, makes_one_call
+        self._waiting_threads, self._makes_one_call = waiting_threads, makes_one_call
+        self._conflicts = Conflicts(manifest)
         self._crew, self._connections = crew, crew.connections
         self._faults: Sequence[FaultSite] = manifest.faults
         self._entries: Mapping[int, str] = {
@@ -115,7 +117,7 @@ class Watchman:
             return False
         inside = [self._connections.entries[each.name] for each in snapshot.waiters if each.iteration < 0]
         return any(
-            all(self._are_let_in(entry, each) for each in inside) and self._helps(entry, snapshot.waiters)
+            not any(self._conflicts.excludes(entry, each) for each in inside) and self._helps(entry, snapshot.waiters)
             for entry in self._connections.entries.values()
         )
 
@@ -126,12 +128,6 @@ class Watchman:
         threads = {own, *threading.enumerate()}
         names = [each.name for each in threads if each.ident not in self._waiting_threads]
         return sum(not name.startswith("dfc-") for name in names)
-
-    def _are_let_in(self, one: Entry, other: Entry) -> bool:
-        """Whether calls of two entries may run at the same time."""
-        if self._manifest.uses_queues_only(one) or self._manifest.uses_queues_only(other):
-            return True
-        return one.readonly or other.readonly or (one.concurrent and other.concurrent)
 
     def _helps(self, entry: Entry, waiters: Sequence[Waiter]) -> bool:
         if entry.is_runner or entry.is_test:
@@ -149,7 +145,7 @@ class Watchman:
         helpers = [each for each in self._connections.entries.values() if self._helps(each, snapshot.waiters)]
         if helpers:
             own = self._connections.entries[self._entries[waiting.fault]]
-            is_let_in = self._makes_one_call or any(self._are_let_in(own, each) for each in helpers)
+            is_let_in = self._makes_one_call or not all(self._conflicts.excludes(own, each) for each in helpers)
             alone = "there is no other thread to call it"
             if self._makes_one_call:
                 alone = "many ranks make one call after the other"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dfc_runtime.calls.element_types import numpy_dtype, numpy_name
-from dfc_runtime.calls.gate import Gate, Mode, Serving, Together
+from dfc_runtime.calls.gate import Gate, Mode, Serving, together
 from dfc_runtime.calls.memory import address_of, aligned, check_limit, give_back_zeros
 from dfc_runtime.calls.scalars import as_number
 from dfc_runtime.driver import LOCK_BYTES, DeviceMemory
@@ -64,10 +64,6 @@ class _Unbroken:
 
     def __exit__(self, *_: object) -> None:
         self._mode.__exit__(None, None, None)
-
-
-def _together(modes: Sequence[Mode]) -> Mode:
-    return Together(modes) if len(modes) > 1 else modes[0]
 
 
 class Background:
@@ -135,9 +131,9 @@ class State(Mapping[str, "Array | np.generic"]):
         self.background = Background()
         has_queues = any(entry.kind == QUEUE for entry in entries)
         modes = [gate.whole, *doors]
-        self.gates: Mode = _Unbroken(_together(modes), self)
+        self.gates: Mode = _Unbroken(together(modes), self)
         """Held by Python while no call is to look at or change state; runners may."""
-        self.alone: Mode = _Unbroken(_together([*modes, self.background] if has_queues else modes), self)
+        self.alone: Mode = _Unbroken(together([*modes, self.background] if has_queues else modes), self)
         """Held by Python while it looks at or changes state; nothing else does meanwhile."""
         self.turn = gate.turn(_SHARED if doors else None)
         """Held through calls that may put state back: by one after the other, of all programs that share state."""

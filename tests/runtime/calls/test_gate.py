@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from dfc_runtime.calls.conflicts import Group
 from dfc_runtime.calls.gate import Closed, Door, Gate, Mode, Queue, Together
 
 SOON, NEVER = 30.0, 0.05
@@ -69,9 +70,10 @@ BESIDE = {
     ("readonly", "concurrent"),
     ("readonly", "readonly"),
 }
+GROUPS = [Group(frozenset({0}), frozenset({1}))]
 MODES: dict[str, Callable[[Gate], Mode]] = {
-    "exclusive": lambda gate: gate.exclusive,
-    "concurrent": lambda gate: gate.concurrent,
+    "exclusive": lambda gate: gate.call(0),
+    "concurrent": lambda gate: gate.call(1),
     "readonly": lambda gate: gate.readonly,
     "whole": lambda gate: gate.whole,
     "closed": lambda gate: Closed(gate).readonly,
@@ -81,7 +83,7 @@ MODES: dict[str, Callable[[Gate], Mode]] = {
 @pytest.mark.parametrize("second", MODES)
 @pytest.mark.parametrize("first", MODES)
 def test_who_runs_beside_whom(first: str, second: str) -> None:
-    gate = Gate()
+    gate = Gate(GROUPS)
     inside = Visitor(MODES[first](gate))
     assert inside.inside.wait(SOON)
     other = Visitor(MODES[second](gate))
@@ -90,6 +92,30 @@ def test_who_runs_beside_whom(first: str, second: str) -> None:
     inside.leave()
     assert other.inside.wait(SOON)
     other.leave()
+
+
+def test_calls_exclude_those_of_their_own_groups_and_python_excludes_all() -> None:
+    """Entries 0 and 1 share nothing, 2 shares something with each; 3 is concurrent and shares with nobody."""
+    gate = Gate([Group(frozenset({0, 2})), Group(frozenset({1, 2}))])
+    beside = [Visitor(gate.call(number)) for number in (0, 1, 3)]
+    assert all(each.inside.wait(SOON) for each in beside)
+    whole = Visitor(gate.whole)
+    beside[0].leave()
+    beside[1].leave()
+    assert not whole.inside.wait(NEVER)  # the concurrent one is there
+    beside[2].leave()
+    assert whole.inside.wait(SOON)
+    both = Visitor(gate.call(2))
+    assert not both.inside.wait(NEVER)
+    whole.leave()
+    assert both.inside.wait(SOON)
+    late = [Visitor(gate.call(number)) for number in (0, 1)]
+    assert not any(each.inside.wait(NEVER) for each in late)
+    both.leave()
+    assert all(each.inside.wait(SOON) for each in late)
+    for each in late:
+        each.leave()
+    assert [gate.arena(number) for number in range(3)] == [0, 1, 0]
 
 
 @pytest.mark.parametrize("second", MODES)
@@ -165,9 +191,9 @@ def test_many_who_come_and_go_never_meet_who_is_alone() -> None:
 
 
 def test_calls_that_use_queues_alone_are_kept_from_nothing_but_the_end() -> None:
-    gate = Gate()
+    gate = Gate(GROUPS)
     with gate.queueing:
-        for mode in (gate.whole, gate.exclusive, gate.readonly):
+        for mode in (gate.whole, gate.call(0), gate.readonly):
             with mode:
                 pass
         closing = Visitor(gate.closing)

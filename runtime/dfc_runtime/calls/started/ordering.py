@@ -1,8 +1,8 @@
 """In which order calls begin that were started: behind those that they share something with, as they were started.
 
-What a call shares is known by name: variables, streams, ends of queues, and the gate that lets one exclusive call in at
-a time. Assumes that each call says when it has ended. Guarantees that a call waits for no later one, so that no ring
-of calls waits; and that nothing is kept of calls that have ended.
+What a call shares is known by name: variables, streams, ends of queues, and its entry, unless that is concurrent.
+Assumes that each call says when it has ended. Guarantees that a call waits for no later one, so that no ring of calls
+waits; and that nothing is kept of calls that have ended.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from dfc_runtime.formats.manifest import (
     Manifest,
 )
 
-_EXCLUSIVE = ""
-"""What exclusive calls share, and no variable is called."""
 T = TypeVar("T")
 
 
@@ -50,7 +48,7 @@ def uses_of(manifest: Manifest, entry: Entry) -> Uses:
     queues = {each.name for each in manifest.state if each.kind == QUEUE}
     uses: dict[str, Access] = {}
     if not entry.readonly and not manifest.uses_queues_only(entry):
-        uses[_EXCLUSIVE] = Access.CONCURRENT if entry.concurrent else Access.ALONE
+        uses[f"@entry {entry.name}"] = Access.CONCURRENT if entry.concurrent else Access.ALONE
     mode = Access.CONCURRENT if entry.concurrent else Access.ALONE
     uses |= {name: _read(manifest, entry, name) for name in entry.reads if name not in queues}
     uses |= {name: mode for name in entry.writes if name not in queues}

@@ -41,15 +41,15 @@ entry save(path: string) { checkpoint.save(path, program) }
 def test_what_an_entry_uses() -> None:
     manifest = dfc.loads(dfc.compile(text=PROGRAM).to_bytes()).manifest
     uses = {entry.name: dict(uses_of(manifest, entry)) for entry in manifest.entries}
-    assert uses["add"] == {"": ALONE, "a": ALONE, "b": READ}
-    assert uses["push"] == {"": CONCURRENT, "a": CONCURRENT}
-    assert uses["peek"] == {"": CONCURRENT, "a": CONCURRENT, "b": READ}
+    assert uses["add"] == {"@entry add": ALONE, "a": ALONE, "b": READ}
+    assert uses["push"] == {"@entry push": CONCURRENT, "a": CONCURRENT}
+    assert uses["peek"] == {"@entry peek": CONCURRENT, "a": CONCURRENT, "b": READ}
     assert uses["look"] == {"a": READ}
     assert uses["give"] == {"@put q": ALONE}
     assert uses["next"] == {"@take q": ALONE}
     assert uses["turn"] == uses["next_beside"] == {}
     assert "@take q" not in uses["inside"]
-    assert {"": ALONE, "a": ALONE, "b": ALONE}.items() <= uses["save"].items()
+    assert {"a": ALONE, "b": ALONE}.items() <= uses["save"].items()
 
 
 def is_behind(later: Uses, earlier: Uses) -> bool:
