@@ -74,6 +74,7 @@ class Watchman:
         """In the thread of a call that is not to wait any longer, so many seconds after it began: `WaitError`."""
         fault = self._faults[waiting.fault]
         lines = [f"`{self._entries[waiting.fault]}` {self.waits(waiting)}: {seconds:.2f} s are over"]
+        lines += self._holder(waiting)
         lines += [self._line(each) for each in [*self._calls(waiting), *self._runners()] if each.waiting.queue]
         lines.append(
             "  call it again, or with a longer `timeout`; what it took from queues, or put into them, stays so"
@@ -139,6 +140,7 @@ class Watchman:
     def _error(self, waiting: Waiting, snapshot: Snapshot) -> RunError:
         fault = self._faults[waiting.fault]
         lines = [f"`{self._entries[waiting.fault]}` {self.waits(waiting)}, for ever: nobody can go on"]
+        lines += self._holder(waiting)
         named = [each for each in snapshot.waiters if each.waiting.queue and each.waiting != waiting]
         for each in sorted(named, key=lambda one: (one.name, one.iteration)):
             lines.append(self._line(each))
@@ -152,6 +154,17 @@ class Watchman:
             kept_out = "it is not let in while this call runs: declare both entries `with concurrent = true`"
             lines.append(f"  `{helpers[0].name}` could help, but {alone if is_let_in else kept_out}")
         return RunError("\n".join(lines), code="E0919", spans=[fault.location])
+
+    def _holder(self, waiting: Waiting) -> list[str]:
+        """Who has the mutex that is waited for, whatever it does: it may compute, and wait for nothing."""
+        fault = None
+        if waiting.queue in self._connections.mutexes:
+            fault = self._crew.queues.queue(waiting.queue).acquired
+        if fault is None:
+            return []
+        name = self._entries[fault]
+        who = f"the runner `{name}`" if self._connections.entries[name].is_runner else f"`{name}`"
+        return [f"  {who} holds it, acquired at {self._faults[fault].location}"]
 
     def _line(self, waiter: Waiter) -> str:
         runner = f"the runner `{waiter.name}`, in iteration {waiter.iteration},"

@@ -55,6 +55,11 @@ class NativeQueue(Protocol):
         """How many elements were put in and taken out so far, and the state."""
         ...
 
+    @property
+    def acquired(self) -> int | None:
+        """Of a mutex that is held, the fault site of the line that acquired it; None where nobody knows."""
+        ...
+
     def close(self, state: int) -> None:
         """Sets the state, if it goes further than the present one, and wakes all who wait."""
         ...

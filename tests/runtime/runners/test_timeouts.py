@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import numpy as np
@@ -44,6 +45,11 @@ entry count() with concurrent = true {
   n += 1
   guard.release()
 }
+entry print() with concurrent = true {
+  guard.acquire()
+  debug.print("{}", 1.0)
+  guard.release()
+}
 entry give_other(k: i64) { c.put(k) }
 entry other() -> i64 { return c.take() }
 entry add(timeout: i64) -> i64 {
@@ -82,11 +88,31 @@ def test_who_waits_for_a_mutex_for_too_long_is_told_where_the_holder_is() -> Non
     eventually(lambda: [each.queue for each in model._machinery.driver.queues.calls() if each is not None] == ["b"])
     with pytest.raises(WaitError) as caught:
         model.count(timeout=0)
-    first, other, *_ = caught.value.message.splitlines()
+    first, holds, other, *_ = caught.value.message.splitlines()
     assert first.startswith("`count` waits for the mutex `guard` at <text>:")
+    assert holds == "  `inside` holds it, acquired at <text>:23:3"
     assert other == "  `inside` waits for an element in the queue `b` at <text>:24:11"
     model.give(2)
     assert holder.result(60) is None
+
+
+def test_the_holder_of_a_mutex_is_named_while_it_waits_for_nothing() -> None:
+    reached, released = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        reached.set()
+        assert released.wait(60)
+
+    model = loaded(PROGRAM, debug_print=hold)
+    holder = model.print.start()
+    assert reached.wait(60)
+    with pytest.raises(WaitError, match=r"for the mutex `guard`.*\n  `print` holds it, acquired at <text>:34:3\n"):
+        model.count(timeout=0)
+    released.set()
+    assert holder.result(60) is None
+    model.count(timeout=0)
+    queue = model._machinery.driver.queues.queue("guard")
+    assert queue.acquired is None, "nobody holds it any more"
 
 
 @pytest.mark.parametrize("timeout", [0, 0.03])

@@ -90,6 +90,7 @@ class QueueHeader(ctypes.Structure):
         ("closed", ctypes.c_int64),
         ("needed", ctypes.c_int64),  # the least that one of the sleeping takers waits for
         ("fullest", ctypes.c_int64),  # how many elements the fullest bucket has; 0 where there are none
+        ("acquired", ctypes.c_int64),  # of a mutex: 1 + the fault site of the line that acquired it last; 0: none did
     )
 
 

@@ -60,6 +60,13 @@ class CpuQueue:
         """How many elements were put in and taken out so far, and the state."""
         return self._header.put, self._header.taken, self._header.closed
 
+    @property
+    def acquired(self) -> int | None:
+        """Of a mutex that is held, the fault site of the line that acquired it."""
+        put, taken, _ = self.numbers
+        line: int = self._header.acquired
+        return line - 1 if put != taken and line else None
+
     def close(self, state: int) -> None:
         """Sets the state, if it goes further than the present one, and wakes all who wait."""
         self._close(ctypes.addressof(self._context), self._address, state)

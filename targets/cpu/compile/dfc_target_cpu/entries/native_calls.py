@@ -282,12 +282,13 @@ class _TakeUpTo(_Take):
 
 
 class _Acquire(_Access):
-    """Puts in who holds it."""
+    """Puts in who holds it, and since which line."""
 
     def write(self) -> None:
         call, f = self.call, self.f
         self.enter(queues.enter_to_put(call.module, call.machine), [i64(1), i64(0)], to_put=True)
         f.store(f.cast("ptrtoint", call.context, "i64"), self.start(i64(0)))
+        f.atomic_store(i64(call.number("fault") + 1), self.address("acquired"), "monotonic")
         leave = queues.leave_put(call.module, call.machine, wakes_all=False)
         f.call(leave, "void", [call.context, self.queue])
 
