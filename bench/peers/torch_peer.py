@@ -39,7 +39,7 @@ def _while(request: Request, wrap: Wrap) -> Prepared:
     def repeat(x: Any) -> Any:
         k = 0
         while k < count:
-            x = x * 0.999999 + 1e-7
+            x = (x + 0.75) * 0.5
             k += 1
         return x
 
