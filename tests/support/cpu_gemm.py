@@ -35,9 +35,9 @@ def count_epilogue(module: ModuleText, element: str) -> None:
 
 
 class GemmCode:
-    """The compiled product of one machine and element type, for at most so many columns."""
+    """The compiled product of one machine and element type, for at most so many columns, and few rows or none such."""
 
-    def __init__(self, machine: Machine, element: str, widest: int = ANY_WIDTH) -> None:
+    def __init__(self, machine: Machine, element: str, widest: int = ANY_WIDTH, *, has_few_rows: bool = True) -> None:
         self.element, self.dtype = element, DTYPES[element]
         module = ModuleText(machine.triple)
         entry = module.function("product", "void", GEMM_PARAMETERS, linkage="external")
@@ -45,7 +45,8 @@ class GemmCode:
         entry.ret()
         module.add(entry)
         count_epilogue(module, element)
-        code = Code([module.text()], machine, [gemm_library(machine, (element,), widest)])
+        library = gemm_library(machine, (element,), widest, has_few_rows=has_few_rows)
+        code = Code([module.text()], machine, [library])
         self.call = code.function("product", None, *_ARGUMENTS)
         self.note = code.address(f"note_{element}")
         self.workspace_bytes = gemm_workspace_bytes(machine, element)

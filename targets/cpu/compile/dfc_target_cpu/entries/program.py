@@ -5,9 +5,11 @@ entry, and `runner_<i>_0` for those that are runners; `dfc_worker` and `dfc_stop
 queues, what closes them, stops and holds runners, and holds a lock.
 """
 
+import math
 from collections.abc import Callable, Container, Mapping, Sequence
 
 from dfc.deferred.dataclasses import dataclass
+from dfc.ir.dims import Dim
 from dfc.ir.graph import ResourceKind
 from dfc.kernels.access import written_operands
 from dfc.kernels.contractions import as_product, kernel_faults
@@ -32,7 +34,7 @@ from dfc_target_cpu.llvm.text import ModuleText
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.contraction import lower_contraction, product_workspace_bytes
 from dfc_target_cpu.product.gemm.library import gemm_library
-from dfc_target_cpu.product.gemm.shape import ANY_WIDTH
+from dfc_target_cpu.product.gemm.shape import ANY_WIDTH, FEW_ROWS
 from dfc_target_cpu.product.row_blocks import lower_row_blocks, row_block_elements, row_block_workspace_bytes
 from dfc_target_cpu.routines.launch import lower_routine, routine_workspace_bytes
 from dfc_target_cpu.routines.library import ELEMENT, routine_library
@@ -90,7 +92,8 @@ def lower_program(program: Program, machine: Machine, constant_offsets: Sequence
     symbols += [worker_entry(module, machine), stop_entry(module, machine)]
     elements = product_elements(others)
     routines = sorted({kernel.name for kernel in others if isinstance(kernel, RoutineKernel)})
-    plain = [*([gemm_library(machine, elements, widest(others))] if elements else []), *libraries(machine, planned)]
+    products = [gemm_library(machine, elements, widest(others), has_few_rows=has_few_rows(others))] if elements else []
+    plain = [*products, *libraries(machine, planned)]
     entries, written_out = module.divided(AS_WRITTEN)
     texts, launches = [entries, *kernels.launches], list(kernels.launches.values())
     texts += [routine_library(machine, name) for name in routines]
@@ -142,6 +145,27 @@ def widest(kernels: Sequence[Kernel]) -> int:
             known = rows if width == 1 else width
             columns.append(ANY_WIDTH if known is None else known)
     return max(columns)
+
+
+def has_few_rows(kernels: Sequence[Kernel]) -> bool:
+    """Whether a matrix product may have few rows; of one of a single column, that column is its only row. A number of
+    rows that is none at all, or a multiple of many, is not few."""
+    for kernel in kernels:
+        if isinstance(kernel, RoutineKernel):
+            return True
+        parts = [step.kernel for step in kernel.steps] if isinstance(kernel, RowBlockKernel) else [kernel]
+        for part in parts:
+            matched = as_product(part) if isinstance(part, ContractKernel) else None
+            if matched is not None:
+                rows, width = (matched.kernel.axes[axis].extent for axis in (matched.kernel.m, matched.kernel.n))
+                if _common_factor(rows) <= FEW_ROWS or _common_factor(width) == 1:
+                    return True
+    return False
+
+
+def _common_factor(size: Dim) -> int:
+    """The largest number of which it surely is a multiple, whatever its symbols are; 0 of 0."""
+    return math.gcd(*(coefficient for _, coefficient in size.terms))
 
 
 def workspace_bytes(kernels: Sequence[Kernel], machine: Machine) -> int:

@@ -14,7 +14,7 @@ from dfc.kernels.contractions import Product
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
 from dfc_target_cpu.llvm.values import byte_size, i64
 from dfc_target_cpu.machine import Machine
-from dfc_target_cpu.product.gemm.pack import pack_columns
+from dfc_target_cpu.product.gemm.library import declare_pack_columns
 from dfc_target_cpu.product.gemm.shape import gemm_shape
 
 TURNED_BYTES = 5 << 18
@@ -62,7 +62,7 @@ class TurnedFactor:
     def turn(self, memory: Value, b: Value, step: Value, n: Value, k: Value) -> None:
         """Copies the factor. Rows of the last square beyond k go into the next block, which is written later."""
         f, most = self.f, i64(self.shape.vectors)
-        pack = pack_columns(self.module, self.shape)
+        pack = declare_pack_columns(self.module, self.element)
         with f.counted_loop(i64(0), n, self.columns, "turn") as loop:
             start = f.gep(self.element, b, f.mul(loop.index, step))
             columns = f.minimum(f.sub(n, loop.index), i64(self.columns))

@@ -10,7 +10,7 @@ from dfc.kernels.program import BufferRole, Copy, For, Launch, Program, Step
 from dfc.kernels.programs.outline import LONGEST
 from dfc.lower.program import lower_graph
 from dfc_driver_cpu.driver import aligned_bytes
-from dfc_target_cpu.entries.program import AS_WRITTEN, lower_program, widest
+from dfc_target_cpu.entries.program import AS_WRITTEN, has_few_rows, lower_program, widest
 from dfc_target_cpu.machine import X86_64_V3
 from dfc_target_cpu.product.gemm.shape import ANY_WIDTH
 from tests.support.building import graph_of
@@ -99,3 +99,26 @@ def test_the_widest_product_is_known_where_sizes_are(products: dict[str, str], c
         }}
     """
     assert widest(lower_graph(optimise(graph_of(text))).kernels) == columns
+
+
+@pytest.mark.parametrize(
+    "product, shape, is_few",
+    [
+        ("x @ v", "[B, 40]", True),
+        ("reshape(y, [B * 5, 20]) @ v", "[B * 5, 40]", False),
+        ("reshape(y, [B * 5, 20]) @ z", "[B * 5, B]", True),
+        ("u @ v", "[4, 40]", True),
+        ("w @ v", "[30, 40]", False),
+    ],
+)
+def test_few_rows_are_known_where_rows_are_a_multiple_of_many(product: str, shape: str, *, is_few: bool) -> None:
+    """A single column, which `B` may be, is the row of the transposed product."""
+    text = f"""
+        dfg 1
+        readonly entry e[B](
+          x: f32[B, 20], y: f32[B, 5, 20], z: f32[20, B], u: f32[4, 20], v: f32[20, 40], w: f32[30, 20],
+        ) -> (result: f32{shape}) {{
+          return {product}
+        }}
+    """
+    assert has_few_rows(lower_graph(optimise(graph_of(text))).kernels) is is_few

@@ -109,18 +109,8 @@ class _Driver:
         self._empty_sums(row0, row1, column0, column1)
         f.branch(done)
         f.begin(sums)
-        dots, tiles = f.label("dots"), f.label("tiles")
-        f.branch_if(self._along_k(contiguous), dots, tiles)
-        f.begin(dots)
-        self._dots(row0, row1, column0, column1)
-        f.branch(done)
-        f.begin(tiles)
-        streams, tiled = f.label("streams"), f.label("tiled")
-        f.branch_if(self._is_streamed(rows, columns), streams, tiled)
-        f.begin(streams)
-        self._stream(row0, column0, columns)
-        f.branch(done)
-        f.begin(tiled)
+        if self.shape.few_rows:
+            self._few_rows((row0, row1), (column0, column1), contiguous, done)
         if self.shape.is_measured:
             as_rows, as_they_are = f.label("as.rows"), f.label("as.they.are")
             f.branch_if(self._is_tall_and_turned(rows, columns), as_rows, as_they_are)
@@ -140,6 +130,21 @@ class _Driver:
         f.begin(done)
         f.ret()
         return f
+
+    def _few_rows(self, row: tuple[Value, Value], column: tuple[Value, Value], contiguous: Value, done: str) -> None:
+        """Products that are faster in a form of their own."""
+        f, columns = self.f, self.f.sub(column[1], column[0])
+        dots, tiles, streams, tiled = (f.label(x) for x in ("dots", "tiles", "streams", "tiled"))
+        f.branch_if(self._along_k(contiguous), dots, tiles)
+        f.begin(dots)
+        self._dots(*row, *column)
+        f.branch(done)
+        f.begin(tiles)
+        f.branch_if(self._is_streamed(f.sub(row[1], row[0]), columns), streams, tiled)
+        f.begin(streams)
+        self._stream(row[0], column[0], columns)
+        f.branch(done)
+        f.begin(tiled)
 
     def _along_k(self, contiguous: Value) -> Value:
         """Whether the product is one of few rows with columns of B: decided by the whole shape, not by the part."""

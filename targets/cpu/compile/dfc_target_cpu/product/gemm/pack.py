@@ -48,7 +48,7 @@ def pack_any(module: ModuleText, shape: GemmShape) -> str:
 
 
 def pack_columns(module: ModuleText, shape: GemmShape) -> str:
-    """For B with contiguous columns: square by square, transposed in registers."""
+    """For B with contiguous columns: square by square, transposed in registers. Other modules may call it, too."""
     return module.define(f"gemm_pack_columns_{shape.element}", lambda: _pack_columns(module, shape))
 
 
@@ -119,7 +119,7 @@ def _pack_any(module: ModuleText, shape: GemmShape) -> FunctionText:
 def _pack_columns(module: ModuleText, shape: GemmShape) -> FunctionText:
     """The rows of the last square beyond k spill into the next panel, which is written later, or behind the block."""
     name = f"gemm_pack_columns_{shape.element}"
-    f = module.function(name, "void", PACK_PARAMETERS, attributes="nounwind noinline")
+    f = module.function(name, "void", PACK_PARAMETERS, linkage="hidden", attributes="nounwind noinline")
     target, b, _, b_cs, k, columns, most = f.arguments
     panels, lanes, side = Panels(f, shape, columns, most), shape.lanes, min(shape.lanes, SQUARE)
     whole, last = f.bit_and(k, i64(-side)), f.sub(columns, i64(1))

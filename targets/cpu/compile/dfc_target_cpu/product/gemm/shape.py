@@ -4,12 +4,16 @@ Assumes registers for `rows x vectors` accumulators, one row of B and one broadc
 depend on machine and element type only.
 """
 
+from dataclasses import replace
+
 from dfc.deferred.dataclasses import dataclass
 from dfc_target_cpu.llvm.values import bit_width, vector_type
 from dfc_target_cpu.machine import Machine
 
 ANY_WIDTH = 1 << 40
 """Columns of products whose sizes are not known."""
+FEW_ROWS = 4
+"""Rows up to which a product may be made in a form of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class GemmShape:
     many of half the depth. A piece of B of `near_columns` and `near_depth` stays in the nearest cache, one of
     `long_columns` and `long_depth` in the second one. Both
     factors are packed from `packed_columns` on, whatever suits them, and B from `packed_rows` on. No product of the
-    program has more than `widest` columns.
+    program has more than `widest` columns. If none has few rows, `few_rows` is 0.
     """
 
     element: str
@@ -83,6 +87,10 @@ class GemmShape:
         """Those of them that have a micro-kernel of their own for packed factors: nearly all of a large product."""
         return [(r, v) for r in (self.rows, self.rows - 2) for v in (self.vectors, self.vectors - 1)]
 
+    def without_few_rows(self) -> "GemmShape":
+        """That of a program in which no product has few rows, though the last rows of one may be few."""
+        return replace(self, few_rows=0, wide=self.vectors)
+
     @property
     def is_measured(self) -> bool:
         """Whether it is known what packing both factors is worth."""
@@ -139,7 +147,7 @@ def gemm_shape(machine: Machine, element: str) -> GemmShape:
     """The shape for `float` or `double`."""
     lanes = machine.lanes(bit_width(element))
     size = bit_width(element) // 8
-    rows, vectors, few_rows, wide = (8, 3, 4, 4) if machine.vector_registers >= 32 else (6, 2, 2, 4)
+    rows, vectors, few_rows, wide = (8, 3, FEW_ROWS, 4) if machine.vector_registers >= 32 else (6, 2, 2, 4)
     has_room = machine.vector_registers >= 32
     kc = (384 if not has_room else 512 if machine.vector_bits == 512 else 1024) * 4 // size
     is_measured = machine.fused_multiply_add and (machine.vector_bits == 512 or not has_room)

@@ -12,7 +12,7 @@ ascending k, as micro-kernels do.
 
 from dfc_target_cpu.elementwise.loops import vector_loop
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Value
-from dfc_target_cpu.llvm.values import FALSE, TRUE, i64, zero
+from dfc_target_cpu.llvm.values import TRUE, i64, zero
 from dfc_target_cpu.product.gemm.row import STREAM_PARAMETERS, row_in_registers
 from dfc_target_cpu.product.gemm.shape import GemmShape
 
@@ -80,31 +80,28 @@ def _stretch(module: ModuleText, shape: GemmShape, name: str, *, prefetches: boo
 
 
 class _Stretch:
-    """Several steps of k at a time, whose elements of A stay in registers; the rest one by one."""
+    """Several steps of k at a time, whose elements of A stay in registers; the rest one by one. Where nothing is to be
+    added to, C is cleared before: it stays in the nearest cache, and loops for first steps would double the code."""
 
     def __init__(self, module: ModuleText, shape: GemmShape, name: str, *, prefetches: bool) -> None:
         self.f = module.function(name, "void", STREAM_PARAMETERS, attributes="nounwind noinline")
         self.shape, self.prefetches = shape, prefetches
 
     def build(self) -> FunctionText:
-        """The first steps start from zero where nothing is to be added to."""
         f, k = self.f, self.f.argument("k")
-        clears = f.bit_xor(f.argument("accumulate"), TRUE)
-        is_deep = f.icmp("sge", k, i64(_STEPS))
-        several, single = f.select(is_deep, clears, FALSE), f.select(is_deep, FALSE, clears)
-        with f.when(several, "start"):
-            self._steps(i64(0), _STEPS, starts=True)
-        with f.when(single, "start"):
-            self._steps(i64(0), 1, starts=True)
-        begin = f.select(several, i64(_STEPS), f.select(single, i64(1), i64(0)))
-        whole = f.add(begin, f.bit_and(f.sub(k, begin), i64(-_STEPS)))
-        for start, stop, steps in ((begin, whole, _STEPS), (whole, k, 1)):
+        with f.when(f.bit_xor(f.argument("accumulate"), TRUE), "clear"):
+            vector_loop(f, i64(0), f.argument("columns"), self.shape.lanes, 1, self._clear)
+        whole = f.bit_and(k, i64(-_STEPS))
+        for start, stop, steps in ((i64(0), whole, _STEPS), (whole, k, 1)):
             with f.counted_loop(start, stop, steps, "k") as loop:
-                self._steps(loop.index, steps, starts=False)
+                self._steps(loop.index, steps)
         f.ret()
         return f
 
-    def _steps(self, k: Value, steps: int, *, starts: bool) -> None:
+    def _clear(self, column: Value, mask: Value | None, _: Value) -> None:
+        self._store(zero(self.shape.vector), self.f.gep(self.shape.element, self.f.argument("c"), column), mask)
+
+    def _steps(self, k: Value, steps: int) -> None:
         f, arg, shape = self.f, self.f.argument, self.shape
         numbers = [f.add(k, i64(step)) for step in range(steps)]
         addresses = [f.gep(shape.element, arg("a"), f.mul(number, arg("a_cs"))) for number in numbers]
@@ -117,13 +114,10 @@ class _Stretch:
             if self.prefetches and steps == _STEPS and mask is None:
                 self._prefetch(f.gep(shape.element, following, f.mul(column, i64(steps))))
             address = f.gep(shape.element, arg("c"), column)
-            total = zero(shape.vector) if starts else self._load(address, mask)
+            total = self._load(address, mask)
             for factor, line in zip(factors, lines, strict=True):
                 total = f.multiply_add(factor, self._load(f.gep(shape.element, line, column), mask), total)
-            if mask is None:
-                f.store(total, address)
-            else:
-                f.masked_store(total, address, mask)
+            self._store(total, address, mask)
 
         vector_loop(f, i64(0), arg("columns"), shape.lanes, _UNROLLED, emit)
 
@@ -132,6 +126,12 @@ class _Stretch:
         size = _STEPS * self.shape.lanes * self.shape.element_bytes
         for offset in range(0, size, _LINE_BYTES):
             self.f.prefetch(self.f.gep("i8", start, i64(offset)))
+
+    def _store(self, value: Value, address: Value, mask: Value | None) -> None:
+        if mask is None:
+            self.f.store(value, address)
+        else:
+            self.f.masked_store(value, address, mask)
 
     def _load(self, address: Value, mask: Value | None) -> Value:
         f, vector = self.f, self.shape.vector

@@ -153,6 +153,19 @@ def test_forms_of_rows_that_no_product_has_are_left_out_and_the_others_keep_thei
             np.testing.assert_array_equal(*results)
 
 
+def test_without_forms_of_few_rows_what_is_left_of_a_product_has_the_same_bits():
+    """Last rows, alone or few, of a product that has many."""
+    machine, element = VARIANTS[0]
+    whole, tall = code(machine, element), GemmCode(MACHINES[machine], element, has_few_rows=False)
+    for n, layout in ((2, "columns"), (70, "rows"), (70, "columns"), (300, "columns")):
+        a, b = matrix(35, 300, layout, whole.dtype, 5), matrix(300, n, layout, whole.dtype, 6)
+        for rows in (1, 2, 3, 35):
+            results = [np.zeros((rows, n), whole.dtype) for _ in range(2)]
+            for one, c in zip((whole, tall), results, strict=True):
+                one.part(a[:rows], b, c, whole_m=35)
+            np.testing.assert_array_equal(*results)
+
+
 @pytest.mark.parametrize("machine, element", VARIANTS)
 def test_tiles_agree_with_the_whole_in_their_bits(machine: str, element: str):
     gemm = code(machine, element)
