@@ -100,13 +100,26 @@ def _split(each: Replicate, entry: Entry) -> Iterator[Diagnostic]:
     declared = [(entry.span, f"its dimensions are {listed(dims)}" if dims else "it has no dimensions")]
     if each.split in dims:
         title = f"no feed of `{each.entry}` has an axis `{each.split}` that could be cut"
-        yield error("E0803", title, span, secondary=[(entry.span, "declared here")])
+        yield error(
+            "E0803", title, span, secondary=[(entry.span, "declared here")], helps=batches_of_queues(each, entry)
+        )
         return
     title = f"`{each.split}` is not a dimension of `{each.entry}`"
     label = did_you_mean(closest(each.split, fed))
     written = f'split = "{closest(each.split, fed) or fed[0]}"' if label or len(fed) == 1 else ""
     helps = [replacing(f"write `{written}`", span, written)] if written else []
-    for queue in () if written else sorted(queues_of(entry)):
-        setting = f'split = "{queue}"'
-        helps.append(replacing(f"to cut the batches that come out of it, write `{setting}`", span, setting))
-    yield error("E0803", title, span, label, secondary=declared, helps=helps)
+    yield error("E0803", title, span, label, secondary=declared, helps=helps or batches_of_queues(each, entry))
+
+
+def batches_of_queues(each: Replicate, entry: Entry) -> list[Help]:
+    """The help to cut what an entry takes out of queues instead, where it does and the mode can."""
+    queues = sorted(queues_of(entry))
+    if not queues or each.mode == "backup":
+        return []
+    setting = f'split = "{", ".join(queues)}"'
+    named = f"the queue{'s' if len(queues) > 1 else ''} {' and '.join(f'`{queue}`' for queue in queues)}"
+    return [
+        replacing(
+            f"to cut the batches that come out of {named}, write `{setting}`", each.setting_span("split"), setting
+        )
+    ]

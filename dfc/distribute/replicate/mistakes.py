@@ -65,6 +65,8 @@ def uneven_takes(statement: Replicate, node: Node, size: Dim | None) -> Diagnost
         title = f"`take_up_to` of `{statement.entry}` may give fewer rows, which cannot be cut into blocks"
         return error(NOT_SUPPORTED_YET, title, node.span, secondary=secondary, helps=["take whole batches: `take(n)`"])
     helps = ["let `blocks` in the deployment file divide the number of rows"] if size is not None else []
+    if size is not None and size.constant is None:
+        helps = [f"take as many as is known when the program is compiled: a number or a `const` in place of {size}"]
     return error(NO_SUCH_SIZE, title, node.span, secondary=secondary, helps=helps)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dfc.diagnostics.diagnostic import NOT_SUPPORTED_YET, CompileError, error
+from dfc.distribute.deployment.entries import batches_of_queues
 from dfc.distribute.deployment.model import Replicate
 from dfc.distribute.separate.cone import Cone, gradient_cone
 from dfc.distribute.separate.reads import ReadsReplaced, variable_read_by
@@ -29,6 +30,7 @@ from dfc.ir.graph import Apart, Block, Entry, Graph, Node, ResourceKind, Value
 from dfc.ir.names import NameSet, identifier
 from dfc.ir.rewrite import Cloner, rebuild
 from dfc.ops.effects.effects import effect
+from dfc.ops.effects.queues import TakeAttributes
 from dfc.ops.record import Effect
 from dfc.transforms.scalar.prune import needed_nodes, prune_block
 
@@ -43,6 +45,7 @@ def take_apart(graph: Graph, statements: Sequence[Replicate]) -> Graph:
         if splits_queues(entry, statement):
             entry, take = without_takes(entry, statement, names.fresh(f"{entry.name}_take"))
         check_split(entry, statement, is_fed=take is None)
+        _check_takes(entry, statement)
         _check_effects(entry, graph, statement)
         cone = gradient_cone(entry, graph.resources, statement)
         update, handed = _update(entry, cone, names.fresh(f"{entry.name}_update"), statement)
@@ -82,6 +85,24 @@ def _check_effects(entry: Entry, graph: Graph, statement: Replicate) -> None:
             second = [(statement.setting_span("mode"), "asked for here")]
             reason = "it reads variables, computes and updates variables, and does nothing else"
             raise CompileError([error(NOT_SUPPORTED_YET, title, node.span, secondary=second, notes=(reason,))])
+
+
+def _check_takes(entry: Entry, statement: Replicate) -> None:
+    """Refuses takes that no step has for its own."""
+    for node in walk.nodes(entry.block):
+        if isinstance(node.attributes, TakeAttributes):
+            title = f"a take from `{node.attributes.resource}` is not supported yet in an entry with the mode"
+            second = [(statement.setting_span("mode"), "asked for here")]
+            reason = f"steps have batches that are cut along `{statement.split}`: none of them takes for itself"
+            problem = error(
+                NOT_SUPPORTED_YET,
+                f"{title} `{statement.mode}`",
+                node.span,
+                secondary=second,
+                notes=(reason,),
+                helps=batches_of_queues(statement, entry),
+            )
+            raise CompileError([problem])
 
 
 # ------------------------------------------------------------------ the update --

@@ -72,13 +72,41 @@ def test_what_is_no_batch_of_so_many_rows_is_refused_with_its_line() -> None:
     assert caught.value.diagnostics[0].span.line == 9
 
 
+SINGLE = """
+queue rows: (x: f32[8], y: f32) = fifo(capacity = 64)
+param w: f32[8] = 1
+
+entry feed(x: f32[8], y: f32) { rows.put(x, y) }
+
+entry train[B](rate: f32) -> f32 {
+  let x, y = rows.take(B)
+  let loss = mean(square(x @ w - y))
+  w -= rate * grad(loss, w)
+  return loss
+}
+"""
+
+
+def test_a_split_along_what_only_a_take_decides_is_refused_with_what_to_write() -> None:
+    built = graph_of(SINGLE)
+    (problem,) = diagnosed(LINES.replace('"batches"', '"B"'), built)
+    assert problem.title == "no feed of `train` has an axis `B` that could be cut"
+    wanted = 'split = "rows"'
+    assert problem.helps == (f"to cut the batches that come out of the queue `rows`, write `{wanted}`",)
+    with pytest.raises(CompileError, match="a take of `train` gives B rows, which cannot be cut into 4") as caught:
+        replicate(optimise(built), resolved(LINES.replace('split = "batches"', wanted), built).replications["train"])
+    assert caught.value.diagnostics[0].helps == (
+        "take as many as is known when the program is compiled: a number or a `const` in place of B",
+    )
+
+
 def test_a_mode_that_drops_what_comes_late_is_refused() -> None:
     lines = LINES.replace('"sync"', '"backup", backups = 1')
     (problem,) = diagnosed(lines, graph())
     assert problem.title.startswith("batches of a queue are not supported in the mode `backup`")
     lines = LINES.replace('"batches"', '"rows"')
     (problem,) = diagnosed(lines, graph())
-    assert problem.helps[-1].endswith('write `split = "batches"`')
+    assert problem.helps[-1].endswith('come out of the queue `batches`, write `split = "batches"`')
 
 
 TWO = """

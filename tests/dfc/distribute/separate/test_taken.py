@@ -68,6 +68,15 @@ def test_a_take_that_depends_on_more_than_its_queue_is_refused(before: str) -> N
     assert "a take that depends on more than its queue" in caught.value.diagnostics[0].title
 
 
+def test_a_take_beside_feeds_that_are_cut_is_refused_with_what_to_write() -> None:
+    built = graph_of(PROGRAM.replace("BEFORE", "let x, y = rows.take(4)").replace("train(", "train[B](z: f32[B], ", 1))
+    with pytest.raises(CompileError) as caught:
+        take_apart(built, [*resolved(LINES.replace('"rows"', '"B"'), built).replications.values()])
+    (problem,) = caught.value.diagnostics
+    assert problem.title == "a take from `rows` is not supported yet in an entry with the mode `async`"
+    assert problem.helps == ('to cut the batches that come out of the queue `rows`, write `split = "rows"`',)
+
+
 def test_a_queue_that_is_placed_away_from_the_state_of_its_steps_is_refused_with_both() -> None:
     built = graph()
     lines = LINES + 'place "w" on ps\nplace "rows" on worker task 0\n'
