@@ -25,13 +25,13 @@ from dfc.ir.graph import DimCheck, Resource
 from dfc.ir.measured import upper_elements
 from dfc.ir.queues import layout
 from dfc.kernels.program import (
-    DEFAULT_CONTAINER,
     EntryProgram,
     EntrySignature,
     HostCall,
     Locked,
     Program,
     SiteType,
+    is_own_lock,
     walk,
 )
 from dfc.version import __version__
@@ -164,7 +164,7 @@ def _handed_over(entry: EntryProgram) -> dict[int, tuple[str, ...]]:
     """By the number of a host call the variables it is given, of an entry that does nothing but hand over variables."""
     handed: dict[int, tuple[str, ...]] = {}
     match entry.steps:
-        case (Locked(containers=(container,), body=steps),) if container == DEFAULT_CONTAINER:
+        case (Locked(containers=containers, body=steps),) if all(map(is_own_lock, containers)):
             pass  # the run side sees to it that nobody else is at the state meanwhile
         case steps:
             pass

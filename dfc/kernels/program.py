@@ -158,10 +158,19 @@ BACKGROUND = "@background"
 never keeps a runner waiting."""
 
 
+OWN_LOCK = "@state "
+"""How the names of further locks of a program's own state begin; the first one is that of the default container."""
+
+
+def is_own_lock(name: str) -> bool:
+    """Whether a lock is that of a program's own state, or of a part of it, which no runner uses."""
+    return name == DEFAULT_CONTAINER or name.startswith(OWN_LOCK)
+
+
 def lock_order(containers: Iterable[str]) -> tuple[str, ...]:
-    """The order in which all programs take locks, so that none waits for another in a circle: a program's own state
-    first, then what programs share, by name."""
-    return tuple(sorted(set(containers), key=lambda name: (name != DEFAULT_CONTAINER, name)))
+    """The order in which all programs take locks, so that none waits for another in a circle: those of a program's own
+    state first, then what programs share, by name."""
+    return tuple(sorted(set(containers), key=lambda name: (name != DEFAULT_CONTAINER, not is_own_lock(name), name)))
 
 
 Step = Launch | Copy | If | While | For | Check | Measure | HostCall | Locked | Parallel
@@ -252,7 +261,8 @@ class EntrySignature:
 @dataclass(slots=True)
 class Program:
     """A whole program ready for a target. `functions` are the kernel functions that its kernels are made of, beside
-    primitives; each stands behind those it calls. `background` is the state that runners share with entries."""
+    primitives; each stands behind those it calls. `background` is the state that runners share with entries,
+    `own_locks` the names of locks by variable, for those of the program's own that do not have the first one."""
 
     name: str
     kernels: list[Kernel] = field(default_factory=list[Kernel])
@@ -264,11 +274,15 @@ class Program:
     sites: list[HostSite] = field(default_factory=list[HostSite])
     functions: list[Function] = field(default_factory=list[Function])
     background: frozenset[str] = frozenset()
+    own_locks: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def lock_of(self, resource: str) -> str:
-        """The name of the lock of a piece of state: its container, but for what runners share."""
+        """The name of the lock of a piece of state: its container, but for what runners share, and for variables that
+        no entry changes together with others."""
         container = self.resources[resource].container
-        return BACKGROUND if container == DEFAULT_CONTAINER and resource in self.background else container
+        if container != DEFAULT_CONTAINER:
+            return container
+        return BACKGROUND if resource in self.background else self.own_locks.get(resource, container)
 
     def fault(self, kind: str, message: str, span: Span) -> int:
         """The number of a new fault site."""

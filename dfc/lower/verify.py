@@ -337,6 +337,6 @@ def _locked(scheduled: Scheduled, entry: ScheduledEntry) -> None:
         for view in own_views(step):
             name = view.storage.resource
             what = f"{entry.entry.name}: {name} is used without the lock of its container"
-            require(name not in shared or resources[name].container in held, what)
+            require(name not in shared or scheduled.tables.lock_of(name) in held, what)
         inside = held.union(step.containers) if isinstance(step, UnallocatedLocked) else held
         pending += [(inner, inside) for block in inner_blocks(step) for inner in block]

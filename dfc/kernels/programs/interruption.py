@@ -22,7 +22,6 @@ from dfc.deferred.dataclasses import dataclass
 from dfc.kernels.body import Computed
 from dfc.kernels.form import ContractKernel, Kernel, RoutineKernel, RowBlockKernel
 from dfc.kernels.program import (
-    DEFAULT_CONTAINER,
     BufferRole,
     Copy,
     EntryProgram,
@@ -34,6 +33,7 @@ from dfc.kernels.program import (
     Program,
     While,
     inner_steps,
+    is_own_lock,
 )
 from dfc.kernels.programs.outline import AnyStep, Outlined
 
@@ -92,7 +92,7 @@ class _Writes:
     def is_own(self, name: str) -> bool:
         """Whether no other call can have seen it meanwhile, but for readonly ones."""
         shared = self._signature is not None and self._signature.concurrent
-        return not shared and self._program.lock_of(name) == DEFAULT_CONTAINER
+        return not shared and is_own_lock(self._program.lock_of(name))
 
     def is_small(self, name: str) -> bool:
         """Whether a copy costs next to nothing."""

@@ -35,7 +35,7 @@ from dfc.lower.fuse.fused import (
     FusedNode,
     FusedWhile,
 )
-from dfc.lower.schedule.locks import lock
+from dfc.lower.schedule.locks import lock, own_locks
 from dfc.lower.schedule.order import order
 from dfc.lower.schedule.parallel import find_parallel
 from dfc.lower.schedule.turns import take_turns
@@ -82,6 +82,7 @@ def schedule(fused: Fused, *, forms: Collection[str] = ()) -> Scheduled:
     time."""
     signatures = [signature(each.entry) for each in fused.entries]
     tables = replace(fused.tables, sites=[], signatures=signatures)
+    tables = replace(tables, own_locks=own_locks(tables))
     entries: list[ScheduledEntry] = []
     for each in fused.entries:
         steps = order(_Scheduler(tables).block(each.block))

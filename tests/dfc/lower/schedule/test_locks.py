@@ -9,6 +9,7 @@ import numpy as np
 from dfc.driver import pipeline
 from dfc.kernels.printer import entry_lines
 from dfc.kernels.program import Locked, Program, lock_order, walk
+from dfc.lower.schedule.locks import MOST_OWN_LOCKS
 from dfc.ops.evaluate import evaluate
 from tests.support.building import graph_of
 from tests.support.native_run import NativeRun
@@ -69,6 +70,39 @@ def test_an_exclusive_entry_holds_the_lock_from_its_first_write_to_its_last() ->
     assert all(line.startswith("  ") for line in lines[start + 1 :]) or lines[-1] == "launch"
 
 
+TWO = """
+readonly entry both() -> (n: i64, m: i64) { return n, m }
+entry add_n() { n += 1 }
+entry add_m() { m += 1 }
+entry draw() -> f32[2] {
+  let u = dice.uniform(f32[2])
+  return u
+}
+"""
+
+
+def test_variables_that_no_entry_changes_together_have_locks_of_their_own() -> None:
+    made = program(TWO)
+    assert outline(made, "both")[0] == "locked default, @state 1 shared:"
+    assert outline(made, "add_m") == ["locked default alone:", "  launch"]
+    assert outline(made, "add_n") == ["locked @state 1 alone:", "  launch"]
+    assert outline(made, "init")[0] == "locked default, @state 1 alone:"
+    assert outline(program(TWO + "entry add() { n += 1\n m += 1 }\n"), "both")[0] == "locked default shared:"
+
+
+def test_what_is_changed_by_one_effect_at_a_time_has_the_lock_of_its_variable() -> None:
+    made = program(TWO + "entry more() with concurrent = true {\n n += 1\n m += 1 }\n")
+    assert outline(made, "more") == ["locked @state 1 alone:", "  launch", "locked default alone:", "  launch"]
+
+
+def test_a_readonly_entry_takes_few_locks() -> None:
+    names = [f"v{number}" for number in range(MOST_OWN_LOCKS + 3)]
+    text = "".join(f"var {name}: i64 = 0\nentry add_{name}() {{ {name} += 1 }}\n" for name in names)
+    made = program(f"{text}readonly entry all() -> i64 {{ return {' + '.join(names)} }}\n")
+    locks = outline(made, "all")[0]
+    assert locks.count("@state") + 1 == MOST_OWN_LOCKS == len(set(made.own_locks.values())) + 1
+
+
 def test_a_readonly_entry_shares_the_locks_of_what_it_reads() -> None:
     made = program("readonly entry all() -> (a: i64, b: i64, c: i64) { return visits, n, clicks }\n")
     assert outline(made, "all")[0] == "locked default, clicks, statistics shared:"
@@ -114,7 +148,10 @@ def test_a_checkpoint_between_writes_is_saved_under_their_lock() -> None:
 
 
 def test_locks_are_taken_in_one_order() -> None:
-    assert lock_order(["b", "default", "a", "b"]) == ("default", "a", "b")
+    assert lock_order(["b", "@state 2", "default", "A", "@background", "b"]) == (
+        *("default", "@state 2"),
+        *("@background", "A", "b"),
+    )
 
 
 def test_locked_effects_mean_what_they_meant() -> None:
