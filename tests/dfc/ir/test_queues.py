@@ -54,3 +54,8 @@ def test_the_last_element_of_a_take_still_has_a_full_window() -> None:
 def test_one_bucket_of_a_full_queue_has_what_a_take_may_ask_for() -> None:
     form = QueueForm(("x", "x_length"), (tensor(F32, 9), TensorType(I64)), 10, bounds=(3, 6, 9), varying=(0,))
     assert form.most_at_once == 4  # three elements in each, and one more
+
+
+def test_two_staged_batches_take_the_memory_of_one_and_of_one_batch() -> None:
+    one, two = (QueueForm(("x", "y"), (tensor(F32, 128, 784), tensor(I32, 128)), depth, reserve=1) for depth in (1, 2))
+    assert queue_bytes(two) - queue_bytes(one) == 128 * 784 * 4 + 128 * 4

@@ -1,0 +1,80 @@
+"""Stages of a pipeline work at the same time, each on the element behind the one that the next stage has."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+
+import dfc
+from dfc_runtime.calls.hosts import HostRequest
+from tests.support.pipelines import PATIENCE, compiled, eventually
+
+STEPS = 5
+STAGES = ("read", "decode", "copy", "train")
+PIPELINE = """
+queue raw: i64 = fifo(capacity = 1)
+queue decoded: i64 = fifo(capacity = 1)
+queue staged: i64 = staging(depth = 1)
+var n: i64 = 0
+runner read {
+  let t: i64 = graph.recv(key = "t", source = "b:0", type_ = i64)
+  raw.put(n + t)
+  n += 1
+}
+runner decode {
+  let k = raw.take()
+  let t: i64 = graph.recv(key = "t", source = "b:0", type_ = i64)
+  decoded.put(k + t)
+}
+runner copy {
+  let k = decoded.take()
+  let t: i64 = graph.recv(key = "t", source = "b:0", type_ = i64)
+  staged.put(k + t)
+}
+entry train() -> i64 {
+  let k = staged.take()
+  let t: i64 = graph.recv(key = "t", source = "b:0", type_ = i64)
+  return k + t
+}
+entry ready() -> i64 { return staged.size() }
+"""
+
+
+class Slots:
+    """In slot t stage s has element t - s, and leaves it only when all stages that have one in this slot are there: so
+    stages that took turns would never come to the end of a slot. Behind the last step there are no slots."""
+
+    def __init__(self) -> None:
+        self.done: Counter[str] = Counter()
+        self.last = STEPS + len(STAGES) - 2
+        self._meetings = [threading.Barrier(min(slot + 1, len(STAGES))) for slot in range(self.last + 1)]
+
+    def __call__(self, request: HostRequest) -> None:
+        stage = request.entry
+        slot = self.done[stage] + STAGES.index(stage)
+        if slot <= self.last:
+            self._meetings[slot].wait(PATIENCE)
+        self.done[stage] += 1
+        request.outputs[0][...] = 0
+
+    def are_there(self, slot: int) -> bool:
+        """Whether all stages but the last one wait in it for that one."""
+        return self._meetings[slot].n_waiting == len(STAGES) - 1
+
+
+def test_while_a_step_trains_the_next_batch_is_copied_one_is_decoded_and_one_is_read(tmp_path: Path) -> None:
+    """The table of software pipelining, behind its warm-up: every step finds its batch there."""
+    slots = Slots()
+    model = dfc.loads(compiled(PIPELINE), threads=1, handlers={"recv": slots}, trace=tmp_path / "t.json")
+    assert model.ready() == 0  # starts the runners
+    for step, slot in enumerate(range(len(STAGES) - 1, slots.last + 1)):
+        eventually(lambda now=slot: slots.are_there(now))
+        assert model.train() == step
+    model.close()
+    about = json.loads((tmp_path / "t.json").read_text())["otherData"]["stages"]
+    (schedule,) = (each for each in about["steps"] if each["entry"] == "train")
+    assert schedule["queues"] == ["raw", "decoded", "staged"]
+    assert [row[3:] for row in schedule["steps"]] == [[step + 3, step + 2, step + 1] for step in range(STEPS)]
+    assert [row[2] for row in schedule["steps"]] == [0] * STEPS  # none waited
