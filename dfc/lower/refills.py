@@ -6,10 +6,11 @@
     }
     entry batch() { let x = pool.take(32) .. }
 
-An iteration that reads one record, puts one element of it and does nothing else makes the same element whenever it is
-given that record; an assertion is no more than that. And which elements a shuffled queue holds follows from its draws,
-where each take draws for as many elements, and takes come in the order of their draws. Of all other shuffled queues a
-reason is noted.
+An iteration reads one record, and what it puts in follows from that record alone: so it makes the same element whenever
+it is given that record again, and whatever else it does to state is taken back then. And which elements a shuffled
+queue holds follows from its draws, where each take draws for as many elements, and takes come in the order of their
+draws. Of all other shuffled queues a reason is noted. Where a `put` is in a branch, the run side sees whether records
+were left out: which element was made of which record is known only as long as none was.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dfc.ir import walk
-from dfc.ir.graph import Entry, Graph, Node, Resource
+from dfc.ir.graph import Entry, Graph, Node, Resource, ResourceKind
+from dfc.ir.regions import IfView, view
 from dfc.ir.types import TokenType
 from dfc.lower.reserves import with_reserves
-from dfc.ops.effects.effects import effects
+from dfc.ops.attributes import ASSERT_RESOURCE, AssignAttributes, SliceAttributes
 from dfc.ops.effects.queues import CLOSE, PUT, TAKES, QueueAttributes, TakeAttributes
 from dfc.ops.effects.records import NEXT, RECORDS, RecordAttributes
-from dfc.ops.record import Effect
 
 if TYPE_CHECKING:
     from dfc_runtime.formats.queue_layout import Refill
@@ -55,11 +56,11 @@ def _refill(graph: Graph, queue: str) -> tuple[Refill | None, str]:
         several = "several runners fill it" if fillers else "nobody fills it"
         return None, f"`{calls[0].name}` is called to fill it" if calls else several
     runner = fillers[0]
-    reader, fault = _reader(runner, queue)
-    if fault:
-        return None, f"the runner `{runner.name}` {fault}"
+    making = _Making(graph, runner, queue)
+    if fault := making.fault():
+        return None, fault
     take, fault = _take([each for each in entries if _sites(each, queue, TAKES)], queue)
-    return Refill(runner.name, reader, take), fault
+    return Refill(runner.name, making.reader, take, making.always), fault
 
 
 def _sites(entry: Entry, queue: str, ops: Sequence[str]) -> list[Node]:
@@ -75,43 +76,105 @@ def _resource(node: Node) -> str:
             return ""
 
 
-def _reader(runner: Entry, queue: str) -> tuple[str, str]:
-    """The reader of which each iteration takes one record and puts it into the queue, and does nothing else; or what
-    it does instead."""
-    top = runner.block.nodes
-    reads = [node for node in walk.nodes(runner.block) if node.op == NEXT]
-    if not reads:
-        return "", "reads no records"
-    if len(reads) > 1 or reads[0] not in top:
-        return "", "does not read one record for each element"
-    puts = _sites(runner, queue, (PUT,))
-    if len(puts) > 1 or puts[0] not in top:
-        return "", "does not put in one element for each record"
-    reader = _resource(reads[0])
-    acting = [node for node in walk.nodes(runner.block) if not effects(node) <= {Effect.CHECK}]
-    others = {name for node in acting for name in _tokens(node)} - {reader, queue, RECORDS}
-    named = sorted(name for name in others if not name.startswith("@"))
-    if others:
-        return "", f"uses `{named[0]}`, too" if named else "does more than that"
-    if _position_is_used(runner, reads[0]):
-        return "", f"uses how far `{reader}` has come"
-    return reader, ""
-
-
 def _tokens(node: Node) -> set[str]:
     """The state, and the kinds of effects, that a node is ordered with."""
     values = (*node.operands, *node.results)
     return {value.type.resource for value in values if isinstance(value.type, TokenType)}
 
 
-def _position_is_used(runner: Entry, read: Node) -> bool:
-    """Whether elements may depend on the position of a reader: it is another one when they are read again."""
-    before, after = read.operands[0], read.results[2]
-    if before.node is None:
-        return True
-    counts = walk.use_counts(runner.block)
-    reads = [node for node in walk.nodes(runner.block) if node.op == before.node.op]
-    return len(reads) > 1 or counts[before] > 1 or counts.get(after, 0) > 1
+class _Making:
+    """How a runner makes elements: of which reader's records, and whether it makes one of each."""
+
+    def __init__(self, graph: Graph, runner: Entry, queue: str) -> None:
+        self._resources, self._runner, self._queue = graph.resources, runner, queue
+        self._nodes = list(walk.nodes(runner.block))
+        self._owners = {region: node for node in self._nodes for region in node.regions}
+        self._regions = {node: block for block in walk.blocks(runner.block) for node in block.nodes}
+        self._next = [node for node in self._nodes if node.op == NEXT]
+        self._puts = _sites(runner, queue, (PUT,))
+
+    @property
+    def reader(self) -> str:
+        return _resource(self._next[0])
+
+    @property
+    def always(self) -> bool:
+        """Whether each record becomes an element."""
+        return not self._around(self._puts[0])
+
+    def fault(self) -> str:
+        """Why an element is not made of one record alone; "" if it is."""
+        name = f"the runner `{self._runner.name}`"
+        if not self._next:
+            return f"{name} reads no records"
+        if len(self._next) > 1 or self._around(self._next[0]):
+            return f"{name} does not read one record for each element"
+        branches = [view(each) for each in self._around(self._puts[0])]
+        if len(self._puts) > 1 or not all(isinstance(each, IfView) for each in branches):
+            return f"{name} may put in several elements of one record"
+        others = set[str]().union(*map(_tokens, self._nodes)) - {self.reader, self._queue, RECORDS, ASSERT_RESOURCE}
+        if any(node.op != PUT and self._queue in _tokens(node) for node in self._nodes if not node.regions):
+            return f"{name} uses `{self._queue}` in another way, too"
+        for each in sorted(others):
+            if each not in self._resources:
+                return f"{name} does more than making elements"
+            if self._resources[each].kind is ResourceKind.QUEUE:
+                return f"{name} uses `{each}`, too"
+        if needed := self._state_needed():
+            return f"what {name} puts in depends on `{needed[0]}`"
+        if self._position_is_used():
+            return f"{name} uses `{self.reader}.skipped()`, or `{self.reader}.position()` in front of the record"
+        return ""
+
+    def _around(self, node: Node) -> list[Node]:
+        """The nodes in whose regions a node is."""
+        around: list[Node] = []
+        while (owner := self._owners.get(self._regions[node])) is not None:
+            around.append(owner)
+            node = owner
+        return around
+
+    def _state_needed(self) -> list[str]:
+        """The state that elements follow from, or whether they are made, or whether that may fail."""
+        making = [node for node in self._nodes if node.op == PUT or _tokens(node) & {RECORDS, ASSERT_RESOURCE}]
+        parameters = {value: node for region, node in self._owners.items() for value in region.parameters}
+        pending = [value for node in making for each in (node, *self._around(node)) for value in each.operands]
+        visited: set[Node] = set()
+        while pending:
+            value = pending.pop()
+            node = value.node if value.node is not None else parameters.get(value)
+            if value.is_token or node is None or node in visited:
+                continue
+            visited.add(node)
+            pending += [*node.operands, *(output for region in node.regions for output in region.outputs)]
+        plain = [node for node in visited if not node.regions]
+        return sorted(set[str]().union(*map(_tokens, plain)) - {self.reader, RECORDS, ASSERT_RESOURCE})
+
+    def _position_is_used(self) -> bool:
+        """Whether an iteration looks at its reader's position before it reads, or at how many records were left out:
+        both are others when elements are read again. The position behind a record is the same."""
+        before, behind = self._next[0].operands[0], {self._next[0].results[2]}
+        if before.node is None or walk.use_counts(self._runner.block)[before] > 1:
+            return True
+        reads = [node for node in self._nodes if node.op == before.node.op and self.reader in _tokens(node)]
+        first = self._nodes.index(self._next[0])
+        if any(self._nodes.index(node) < first for node in reads if node is not before.node):
+            return True
+        behind |= {node.results[0] for node in reads if node is not before.node}
+        users = [node for node in self._nodes if not behind.isdisjoint(node.operands)]
+        handed_out = any(not behind.isdisjoint(block.outputs) for block in walk.blocks(self._runner.block))
+        return handed_out or not all(_is_position(node) for node in users)
+
+
+def _is_position(node: Node) -> bool:
+    """Whether a node sets a reader's position, or takes it apart from what is beside it."""
+    match node.attributes:
+        case AssignAttributes():
+            return True
+        case SliceAttributes(starts, sizes):
+            return (starts[0].constant, sizes[0].constant) == (0, 1)
+        case _:
+            return False
 
 
 def _take(takers: Sequence[Entry], queue: str) -> tuple[int, str]:

@@ -185,6 +185,8 @@ def _checkpoint_of(queue: QueueLayout) -> str:
     """What a checkpoint has of a queue, and why."""
     if queue.refill is not None and queue.has_positions:
         again = f"the runner `{queue.refill.runner}` reads its elements again from `{queue.refill.reader}`"
+        if not queue.refill.always:
+            again += ", as long as each record became one"
         return f"a checkpoint has positions: {again}"
     most = size(queue.slots * sum(field.size for field in queue.fields))
     return f"a checkpoint has its elements, up to {most}" + (f": {queue.kept}" if queue.kept else "")

@@ -1,7 +1,8 @@
 """Which elements a shuffled queue holds: a function of its draws.
 
 Elements are numbered as they were put in, and element k comes to position k. Take t chooses one of the first elements
-by its draw: it gets what is at the position j(t) >= t, and what was at position t goes there. So what is at position p
+by its draw: it gets what is at the position j(t) >= t, and what was at position t goes there, where nobody looks any
+more if the two are one. So what is at position p
 now was put there by the last take that chose p, from the position that has that take's number, where it came in the
 same way; or it is element p, if no take chose p. That is followed back for all positions at once, from the takes of the
 latest past alone: an element stays as long as chance has it, which is seldom more than ln(n) times the n elements that
@@ -64,8 +65,7 @@ class Taken:
             takes = np.arange(first, first + len(draws))
             windows = np.minimum(self.put - takes, self.window)
             within = np.minimum((draws * windows.astype(np.float64)).astype(np.int64), windows - 1)
-            moved = np.flatnonzero(within > 0)
-            came_from[(takes + within)[moved] - start] = takes[moved] - start  # the last one of each counts
+            came_from[takes + within - start] = takes - start  # the last one of each counts
         indices = np.arange(self.taken, self.put) - start
         moving = np.arange(len(indices))
         while len(moving):

@@ -22,7 +22,7 @@ def to_json(layout: QueueLayout) -> dict[str, object]:
         **({"reordered": True} if layout.is_reordered else {}),
         **({"bounds": list(layout.bounds), "varying": list(layout.varying)} if layout.bounds else {}),
         **({"window": layout.window} if layout.window > 1 else {}),
-        **({"refill": [each.runner, each.reader, each.take]} if (each := layout.refill) is not None else {}),
+        **({"refill": _refill_json(layout.refill)} if layout.refill is not None else {}),
         **({"kept": layout.kept} if layout.kept else {}),
     }
 
@@ -59,9 +59,14 @@ def from_json(value: object, where: str, size: int) -> QueueLayout:
     return layout
 
 
+def _refill_json(refill: Refill) -> list[object]:
+    return [refill.runner, refill.reader, refill.take, refill.always]
+
+
 def _refill(value: object, where: str) -> Refill:
-    runner, reader, take = (*fields.items(value, where), None, None, None)[:3]
-    return Refill(fields.text(runner, where), fields.text(reader, where), fields.integer(take, where))
+    runner, reader, take, always = (*fields.items(value, where), None, None, None, None)[:4]
+    names = fields.text(runner, where), fields.text(reader, where)
+    return Refill(*names, fields.integer(take, where), fields.flag(always, where))
 
 
 def _field(value: object, where: str) -> QueueField:

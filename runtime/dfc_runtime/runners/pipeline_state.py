@@ -52,8 +52,9 @@ class PipelineState:
         for name, layout in self.layouts.items():
             if layout.refill is not None and readers is not None:
                 queue, reader = crew.queues.queue(name), readers.reader(layout.refill.reader)
-                run = starter.run_apart
-                self._refilling[name] = Refilling(name, layout, state, queue, reader, run, self._locked)
+                written = {*connections.entries[layout.refill.runner].writes} - connections.layouts.keys()
+                run, locked = starter.run_apart, self._locked
+                self._refilling[name] = Refilling(name, layout, state, queue, reader, written, run, locked)
         starter.on_start = self._begin
         self.last_read_again: Sequence[ReadAgain] = ()
         """What was read again for the checkpoint that was restored last."""

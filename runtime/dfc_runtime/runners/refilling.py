@@ -1,16 +1,17 @@
 """A queue whose elements are read again: what a checkpoint has of it, and putting the same elements into it.
 
-Each element was made of one record of a reader's stream by a runner that does nothing else. So the elements inside are
-known by their numbers (`checkpoints/shuffled`), and the records by these; the runner makes them again, given those
-records alone. Assumes that runners are held, or have ended. Guarantees that elements are saved where it is not certain
-that they can be read again: where a draw was made without a take, say, or somebody has set the reader back; and that
-whatever goes wrong leaves the queue as it was.
+Each element was made of one record of a reader's stream alone, by a runner whose other work does not matter. So the
+elements inside are known by their numbers (`checkpoints/shuffled`), and the records by these; the runner makes them
+again, given those records alone. Assumes that runners are held, or have ended. Guarantees that elements are saved where
+it is not certain that they can be read again: where the runner has left out a record, say, a draw was made without a
+take, or somebody has set the reader back; and that whatever goes wrong leaves the queue as it was.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from dfc_runtime.calls.handlers.readers import Reader
     from dfc_runtime.runners.crew import Failure
 
+_SURVIVORS = 3
+"""e^3 = 20 elements are still inside, on average, of those that came in before, where it is worth looking for one."""
 _NONE = np.zeros(0, np.int64)
 _MANY = 64
 """Elements that were left out by the reader of which old ones are forgotten."""
@@ -48,7 +51,8 @@ class _Begin:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of the elements inside. Those with numbers below `unknown` come from a checkpoint that had them.
+    """What is known of the elements inside. Those with numbers below `unknown` cannot be made again: they come from a
+    checkpoint that had them, say.
     `expected` are the position of the reader, the draws and their key that belong to elements which were read again: if
     it stood otherwise when the runner began, nothing is known."""
 
@@ -70,7 +74,8 @@ class ReadAgain:
 
 
 class Refilling:
-    """One queue. `run` runs a runner until it has read all that it is given, `locked` holds the locks of queues."""
+    """One queue. `run` runs the runner that fills it until it has read all that it is given, which writes the state
+    `written`; `locked` holds the locks of queues."""
 
     def __init__(
         self,
@@ -79,13 +84,14 @@ class Refilling:
         state: State,
         queue: NativeQueue,
         reader: Reader,
+        written: Collection[str],
         run: Callable[[str], Failure | None],
         locked: Callable[[], AbstractContextManager[None]],
     ) -> None:
         assert layout.refill is not None
         self._name, self._layout, self._refill = name, layout, layout.refill
         self._state, self._queue, self._reader = state, queue, reader
-        self._run, self._locked = run, locked
+        self._written, self._run, self._locked = written, run, locked
         self._known = _Known()
 
     def forget(self, unknown: int = 0) -> None:
@@ -98,8 +104,11 @@ class Refilling:
         if known.begin is not None or known.expected not in (None, (position, draws, key)) or not self._refill.take:
             return
         put, taken, _ = self._queue.numbers
-        begin = _Begin(put, self._ordinal(position), draws - taken // self._refill.take, key)
-        self._known = replace(known, begin=begin)
+        self._begin_at(put, position, draws - taken // self._refill.take, key, known.unknown)
+
+    def _begin_at(self, put: int, position: int, base: int, key: int, unknown: int) -> None:
+        """From here on records become elements one by one; those below `unknown` cannot be made again."""
+        self._known = _Known(_Begin(put, self._ordinal(position), base, key), unknown)
         self._reader.left_out -= {each for each in self._reader.left_out if each >= position}
 
     # --- saving
@@ -111,23 +120,33 @@ class Refilling:
         if begin is None or not self._layout.has_positions or put == taken or taken % take:
             return None
         position, (draws, key) = self._position(), self._drawn()
-        left_out = [each for each in sorted(self._reader.left_out) if each < position]
-        since = sum(self._ordinal(each) >= begin.ordinal for each in left_out)
         if (draws - taken // take, key) != (begin.base, begin.key) or begin.base < 0:
             return None
+        left_out = [each for each in sorted(self._reader.left_out) if each < position]
+        since = sum(self._ordinal(each) >= begin.ordinal for each in left_out)
         if self._ordinal(position) - begin.ordinal - since != put - begin.put:
+            self._begin_at(put, position, begin.base, key, put)  # what becomes of records is known from here on
             return None
         all_taken = Taken(key, begin.base, take, self._layout.window, put, taken)
-        if self._known.unknown or len(left_out) > _MANY:
-            oldest = int(all_taken.inside().min())
-            if oldest < self._known.unknown:
-                return None
-            self._known = replace(self._known, unknown=0)
-            first = int(self._elements(position, left_out, put, np.array([oldest]))[0])
+        if self._are_unknown_inside(all_taken):
+            return None
+        if len(left_out) > _MANY:
+            first = int(self._elements(position, left_out, put, all_taken.inside()).min())
             left_out = [each for each in left_out if each >= first]
         memory = self._state.arrays[self._name]
         digest = positions.digest(self._layout, memory, queues.slots_of(self._layout, memory, put, taken))
         return Positions(all_taken, position, self._reader.records, digest, tuple(left_out))
+
+    def _are_unknown_inside(self, taken: Taken) -> bool:
+        """Whether elements are inside of which it is not known how to make them. Where some are for all that chance can
+        do, nobody looks for them."""
+        unknown, window = self._known.unknown, self._layout.window
+        if not unknown:
+            return False
+        if taken.taken - unknown < window * (math.log(window) - _SURVIVORS) or int(taken.inside().min()) < unknown:
+            return True
+        self._known = replace(self._known, unknown=0)
+        return False
 
     def _drawn(self) -> tuple[int, int]:
         """How many draws there were, and their key."""
@@ -196,15 +215,16 @@ class Refilling:
         self._known = _Known(expected=expected) if goes_on else _Known(unknown=saved.count)
 
     def _put_in(self, elements: Numbers) -> Failure | None:
-        """Has the runner make them; the reader is then where it was."""
-        where = self._state.arrays[self._refill.reader]
-        before = where.copy()
+        """Has the runner make them; all state that it writes is then as it was."""
+        arrays = self._state.arrays
+        before = {name: arrays[name].copy() for name in self._written}
         try:
             with self._reader.again(elements):
-                where[...] = int(elements[0]), 0
+                arrays[self._refill.reader][...] = int(elements[0]), 0
                 return self._run(self._refill.runner)
         finally:
-            where[...] = before
+            for name, value in before.items():
+                arrays[name][...] = value
 
     def _not_the_same(self, saved: Positions, there: int, failure: Failure | None) -> CheckpointError:
         reader, problem = self._refill.reader, None if failure is None else failure.problem

@@ -13,6 +13,7 @@ var files = array_files("*.npy", (x = u8))
 queue pool: u8 = shuffle_queue(capacity = 64, ready = 32)
 queue first: u8 = fifo(capacity = 64)
 var other: u8 = 0
+var dice: rng = philox(seed = 3)
 """
 READ = """
 runner read with copies = 2 {
@@ -26,6 +27,7 @@ entry batch() -> (x: u8[8], skipped: i64) {
   return x, files.skipped()
 }
 """
+POSITION = "uses `files.skipped()`, or `files.position()` in front of the record"
 
 
 def plan(text: str) -> tuple[Refill | None, str]:
@@ -44,20 +46,61 @@ def test_a_runner_that_puts_in_an_element_a_record_refills_its_queue(take: str) 
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    "body",
     [
-        ("if row.x > 3 { pool.put(row.x) }", "does not put in one element for each record"),
-        ("pool.put(row.x)\n pool.put(row.x)", "does not put in one element for each record"),
-        ("let next = files.next()\n pool.put(next.x)", "does not read one record for each element"),
-        ("pool.put(row.x)\n other += 1", "uses `other`, too"),
-        ("pool.put(row.x + other)", "uses `other`, too"),
-        ("pool.put(row.x)\n first.put(row.x)", "uses `first`, too"),
-        ("pool.put(row.x + (files.position() as u8))", "uses how far `files` has come"),
-        ('pool.put(row.x)\n debug.print("{}", row.x)', "does more than that"),
+        "pool.put(row.x)\n other += row.x",
+        "let chance = dice.uniform(f32[])\n pool.put(row.x)\n other := chance as u8",
+        "if other < 9 { other += 1 }\n pool.put(row.x)",
+        "pool.put(row.x + (files.position() as u8))",
+        "let z = loop z = row.x while z > 9 {\n z = z - 1\n }\n pool.put(z)",
     ],
 )
-def test_a_runner_that_does_anything_else_has_its_elements_saved(body: str, reason: str) -> None:
+def test_what_else_a_runner_does_to_state_does_not_matter(body: str) -> None:
+    assert plan(READ.replace("pool.put(row.x)", body) + TAKE) == (Refill("read", "files", 8), "")
+
+
+def test_a_put_in_a_branch_may_leave_out_a_record() -> None:
+    body = "if row.x > 3 {\n if row.x < 9 { pool.put(row.x) }\n } else { other += 1 }"
+    assert plan(READ.replace("pool.put(row.x)", body) + TAKE) == (Refill("read", "files", 8, always=False), "")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("pool.put(row.x)\n pool.put(row.x)", "may put in several elements of one record"),
+        ("for i in 0..2 { pool.put(row.x) }", "may put in several elements of one record"),
+        ("let next = files.next()\n pool.put(next.x)", "does not read one record for each element"),
+        ("pool.put(row.x)\n first.put(row.x)", "uses `first`, too"),
+        ("let n = pool.size()\n pool.put(row.x)\n other := n as u8", "uses `pool` in another way, too"),
+        ("pool.put(row.x + (files.skipped() as u8))", POSITION),
+        ('pool.put(row.x)\n debug.print("{}", row.x)', "does more than making elements"),
+    ],
+)
+def test_a_runner_whose_work_cannot_be_done_again_has_its_elements_saved(body: str, reason: str) -> None:
     assert plan(READ.replace("pool.put(row.x)", body) + TAKE) == (None, f"the runner `read` {reason}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "pool.put(row.x + other)",
+        "if other < 9 { pool.put(row.x) }",
+        "if row.x > 3 { if other < 9 { pool.put(row.x) } }",
+        "assert other < 9\n pool.put(row.x)",
+        "let z = loop z = row.x while z > other {\n z = z - 1\n }\n pool.put(z)",
+        "let z, k = loop z = row.x, k = 0 while k < 3 {\n z = z + other\n k = k + 1\n }\n pool.put(z)",
+        "let z = if row.x > 3 then other else row.x\n pool.put(z)",
+    ],
+)
+def test_elements_that_depend_on_state_are_saved(body: str) -> None:
+    reason = "what the runner `read` puts in depends on `other`"
+    assert plan(READ.replace("pool.put(row.x)", body) + TAKE) == (None, reason)
+
+
+def test_elements_that_depend_on_draws_are_saved() -> None:
+    body = "let chance = dice.uniform(f32[])\n pool.put(if chance > 0.5 then row.x else 3)"
+    reason = "what the runner `read` puts in depends on `dice`"
+    assert plan(READ.replace("pool.put(row.x)", body) + TAKE) == (None, reason)
 
 
 def test_what_is_to_persist_is_saved_and_can_be_read_again() -> None:
@@ -67,9 +110,9 @@ def test_what_is_to_persist_is_saved_and_can_be_read_again() -> None:
     assert queue.kept == "it is declared `with persist = true`"
 
 
-def test_what_is_read_in_front_of_a_record_is_a_position_too() -> None:
+def test_the_position_in_front_of_a_record_is_another_one_later() -> None:
     text = READ.replace("let row", "let at = files.position()\n  let row").replace("row.x", "row.x + (at as u8)")
-    assert plan(text + TAKE) == (None, "the runner `read` uses how far `files` has come")
+    assert plan(text + TAKE) == (None, f"the runner `read` {POSITION}")
 
 
 def test_a_queue_that_others_fill_or_close_has_its_elements_saved() -> None:

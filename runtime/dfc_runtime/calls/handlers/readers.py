@@ -185,7 +185,7 @@ class Reader:
         sets its position to the first one, and puts it back; nobody else reads meanwhile."""
         with self._lock:
             self.block.empty()
-            self._again = np.append(elements, elements[-1] + 1)
+            self._again = elements
         try:
             yield
         finally:
@@ -304,10 +304,11 @@ class Reader:
         """Some elements from a position on, and the position behind each."""
         if self._again is not None:
             begin = int(np.searchsorted(self._again, position))
-            last = min(begin + PREFETCHED, int(np.searchsorted(self._again[:-1], end)))
-            return self._again[begin:last], self._again[begin + 1 : last + 1]
-        first = position + (self._part - position) % self._parts
-        elements = share(self._part, self._parts, first, min(end, first + PREFETCHED * self._parts))
+            elements = self._again[begin : begin + PREFETCHED]
+            elements = elements[elements < end]
+        else:
+            first = position + (self._part - position) % self._parts
+            elements = share(self._part, self._parts, first, min(end, first + PREFETCHED * self._parts))
         return elements, elements + self._parts
 
     def _fill(self, files: IndexedFiles, numbers: Numbers, positions: Numbers, following: Numbers) -> None:
