@@ -55,23 +55,23 @@ def _is_loop_along(kernel: LoopKernel, rows: Sequence[Dim], panels: Collection[i
 
 def _product_axis(kernel: ContractKernel, rows: Sequence[Dim], panels: Collection[int]) -> int | None:
     """Its rows: the axis m, or the depth where a product goes straight to memory."""
-    matched = as_product(kernel)
-    batch = tuple(axis.extent for axis in kernel.axes[: kernel.m])
-    if matched is None or batch != tuple(rows[:-1]):
+    extents = [axis.extent for axis in kernel.axes]
+    if tuple(extents[: kernel.m]) != tuple(rows[:-1]) or rows[-1] not in (extents[kernel.m], extents[kernel.k]):
         return None
     by_rows = (*range(kernel.m), kernel.m)
     is_at_rows = _is_at_rows(by_rows, kernel.epilogue, kernel.stores, panels)
     reads_rows = kernel.a.operand not in panels or _is_factor_at(kernel.a, by_rows)
-    is_along_m = kernel.axes[kernel.m].extent == rows[-1] and kernel.b.operand not in panels
+    is_along_m = extents[kernel.m] == rows[-1] and kernel.b.operand not in panels
     if is_along_m and is_at_rows and reads_rows:
-        return kernel.m
+        return None if as_product(kernel) is None else kernel.m
     depth = (*range(kernel.m), kernel.k)
     factors = [one for one in (kernel.a, kernel.b) if one.operand in panels]
     is_read = all(_is_factor_at(one, depth) for one in factors)
     others = {store.operand for store in kernel.stores} | {load.operand for load in _loads(kernel.epilogue)}
-    if kernel.axes[kernel.k].extent != rows[-1] or not is_read or others & set(panels):
+    if extents[kernel.k] != rows[-1] or not is_read or others & set(panels):
         return None
-    return kernel.k if matched.in_place and matched.direct != NONE else None
+    matched = as_product(kernel)
+    return kernel.k if matched is not None and matched.in_place and matched.direct != NONE else None
 
 
 def _is_factor_at(factor: MatrixOperand, axes: Sequence[int]) -> bool:

@@ -112,7 +112,12 @@ def broadcast_map(result: Sequence[Dim], operand: Sequence[Dim]) -> Point:
 def broadcast_point(point: Point, result: Sequence[Dim], operand: Sequence[Dim]) -> Point:
     """Where an operand is read when the result is at `point`: axes aligned at the right, ones stretch."""
     skipped = len(result) - len(operand)
-    return tuple([ORIGIN if d.constant == 1 else index for d, index in zip(operand, point[skipped:], strict=True)])
+    inner = point[skipped:]
+    for size in operand:
+        if size.constant == 1:
+            return tuple([ORIGIN if d.constant == 1 else index for d, index in zip(operand, inner, strict=True)])
+    assert len(inner) == len(operand)
+    return inner
 
 
 def only_unit_axes_differ(a: Sequence[Dim], b: Sequence[Dim]) -> bool:

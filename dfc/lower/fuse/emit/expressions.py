@@ -5,7 +5,7 @@ Iterative, so that an item of any depth is emitted without recursion; equal (val
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dfc.ir.attributes import Literal
 from dfc.ir.dims import ZERO, Dim, dim
@@ -53,56 +53,49 @@ class Expressions:
         self._draws = draws
         self._resolve = resolve
         self._known: dict[Key, int] = {}
-        self._opened: set[Key] = set()
+        self._opened: dict[Key, list[Key]] = {}  # with what each is computed from
 
     def emit(self, value: Value, point: Point, *, inside: bool = False) -> int:
         """The instruction of an element; with `inside` the value itself is computed even if it has memory."""
-        pending: list[Key] = [(value, point)]
-        if inside:
-            self._opened.add((value, point))
+        known, opened, first = self._known, self._opened, (value, point)
+        if inside and first not in opened:
+            opened[first] = self._below(value, point)
+        pending: list[Key] = [first]
         while pending:
             key = pending[-1]
-            if key not in self._known:
-                waiting = self._waiting(key)
+            if key not in known:
+                below = opened.get(key)
+                if below is None:
+                    resolved = self._resolve(self, *key)
+                    if resolved is not None:  # a leaf
+                        known[key] = resolved
+                        pending.pop()
+                        continue
+                    below = opened[key] = self._below(*key)
+                waiting = [one for one in below if one not in known]
                 if waiting:
                     pending.extend(reversed(waiting))
                     continue
-                self._known[key] = self._finish(*key)
+                known[key] = self._finish(*key, below)
             pending.pop()
-        return self._known[value, point]
+        return known[first]
 
-    def _waiting(self, key: Key) -> list[Key]:
-        """What must be emitted before the element; a leaf is emitted at once."""
-        if key in self._opened:
-            return [below for below in self._below(key) if below not in self._known]
-        value, point = key
-        resolved = self._resolve(self, value, point)
-        if resolved is not None:
-            self._known[key] = resolved
-            return []
-        self._opened.add(key)
-        return [below for below in self._below(key) if below not in self._known]
-
-    def _below(self, key: Key) -> list[Key]:
-        value, point = key
+    def _below(self, value: Value, point: Point) -> list[Key]:
+        """What must be emitted before an element that is computed here."""
         assert value.node is not None, value
         if value.node.op == "draw":
             return []
         return [(v, p) for v, p in inputs_at(value.node, point) if p is not None]
 
-    def _finish(self, value: Value, point: Point) -> int:
-        known = self._known.get((value, point))
-        if known is not None:
-            return known
+    def _finish(self, value: Value, point: Point, below: Sequence[Key]) -> int:
         node = value.node
         assert node is not None
         lowering = lowering_of(node)
         match lowering:
             case Elementwise():
-                below = self._below((value, point))
                 return self._apply(node, lowering, [self._known[each] for each in below])
             case View() | Reshape():
-                return self._known[self._below((value, point))[0]]
+                return self._known[below[0]]
             case MaskedView():
                 return self._masked(node, lowering, point)
             case Pick():

@@ -29,10 +29,12 @@ class Chain:
     lines: Mapping[Storage, int]
 
 
-def seeds(uses: RunUses) -> list[Storage]:
-    """What products write row by row."""
+def seeds(uses: RunUses, tried: Collection[Storage] = ()) -> list[Storage]:
+    """What products write row by row, but for what was tried before."""
     result: list[Storage] = []
     for storage, number in uses.writers.items():
+        if storage in tried:
+            continue
         part = uses.run[number]
         if isinstance(part.kernel, ContractKernel) and _is_matrix(part.kernel, part.views, storage):
             result.append(storage)

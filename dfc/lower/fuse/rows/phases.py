@@ -50,12 +50,15 @@ def phase_numbers(uses: RunUses, chain: Chain, end: int) -> list[int]:
     behind = [0] * end
     """The phase of those that need more of a kernel than a line."""
     for number in range(min(chain.members), end):
-        if number not in chain.members:
-            numbers[number] = behind[number] = max((behind[one] for one in uses.before[number]), default=0)
-            continue
-        needed = uses.before[number]
-        phase = max((numbers[one] if _by_lines(uses, chain, one, number) else behind[one] for one in needed), default=0)
-        numbers[number], behind[number] = phase, phase + 1
+        is_member = number in chain.members
+        phase = 0
+        for one in uses.before[number]:  # a plain loop: it runs for every kernel of a run, and chain after chain
+            needed = behind[one]
+            if needed > phase and is_member and _by_lines(uses, chain, one, number):
+                needed = numbers[one]
+            if needed > phase:
+                phase = needed
+        numbers[number], behind[number] = phase, phase + is_member
     return numbers
 
 
@@ -94,11 +97,13 @@ def _is_unchanged(uses: RunUses, storage: Storage, since: int) -> bool:
 
 def in_order(uses: RunUses, groups: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[int]:
     """The parts in an order of execution: kernels by number, group g as `len(run) + g`. Each stands where it stood, a
-    group where its last kernel did, or as far behind as it has to."""
+    group where its last kernel did, or as far behind as it has to. Nothing before the first kernel of the groups moves,
+    and nothing behind the last: `numbers` has the phase of each kernel up to that one."""
     alone = len(uses.run)
     grouped = {number for members in groups for number in members}
+    begin, end = min(grouped), max(grouped) + 1
     priority = [*range(alone), *(max(members) for members in groups)]
-    parts = [number for number in range(alone) if number not in grouped]
+    parts = [number for number in range(begin, end) if number not in grouped]
     parts += [alone + number for number in range(len(groups))]
 
     def valid(part: int) -> tuple[int, bool, int]:
@@ -119,12 +124,15 @@ def in_order(uses: RunUses, groups: Sequence[Sequence[int]], numbers: Sequence[i
             pending += [part, *sorted(missing, key=lambda one: priority[one], reverse=True)]
         else:
             done[part] = None
-    return list(done)
+    return [*range(begin), *done, *range(end, alone)]
 
 
 def _before(uses: RunUses, groups: Sequence[Sequence[int]], order: Sequence[int]) -> dict[int, set[int]]:
     """For each part those that have to be before it."""
     alone = len(uses.run)
-    members = [[part] if part < alone else groups[part - alone] for part in order]
-    earlier = conflicts([[pair for number in each for pair in uses.touched[number]] for each in members])
+    touched = [
+        uses.touched[part] if part < alone else [pair for n in groups[part - alone] for pair in uses.touched[n]]
+        for part in order
+    ]
+    earlier = conflicts(touched)
     return {part: {order[one] for one in numbers} for part, numbers in zip(order, earlier, strict=True)}

@@ -101,10 +101,9 @@ def _run(run: Run, counts: Mapping[Storage, int]) -> Run:
         before = run
         uses = uses_of(run, counts)
         known: Known = {}
-        for seed in seeds(uses):
-            if seed not in tried:
-                tried.add(seed)
-                run = _with_chain(uses, seed, steps, known)
+        for seed in seeds(uses, tried):
+            tried.add(seed)
+            run = _with_chain(uses, seed, steps, known)
             if run is not before:
                 break
         if run is before:
@@ -152,5 +151,6 @@ def _replaced(uses: RunUses, joint: Chain, groups: list[Joined]) -> Run:
     run = uses.run
     if not groups or any(group.decision.keeps for group in groups):
         return run
-    order = in_order(uses, [group.members for group in groups], phase_numbers(uses, joint, len(run)))
+    members = [group.members for group in groups]
+    order = in_order(uses, members, phase_numbers(uses, joint, max(map(max, members)) + 1))
     return [run[n] if n < len(run) else groups[n - len(run)].part for n in order]

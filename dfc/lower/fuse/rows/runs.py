@@ -67,16 +67,12 @@ def _writers(run: Run, counts: Mapping[Storage, int]) -> dict[Storage, int]:
     views: dict[Storage, list[tuple[int, BufferView, str]]] = {}
     for number, part in enumerate(run):
         for operand, view in zip(part.kernel.operands, part.views, strict=True):
-            views.setdefault(view.storage, []).append((number, view, operand.access))
+            if view.storage.role is BufferRole.ARENA:
+                views.setdefault(view.storage, []).append((number, view, operand.access))
     writers: dict[Storage, int] = {}
     for storage, touched in views.items():
         first, view, access = touched[0]
-        if (
-            storage.role is not BufferRole.ARENA
-            or len(touched) != counts[storage]
-            or not view.whole
-            or access == "read"
-        ):
+        if access == "read" or len(touched) != counts[storage] or not view.whole:
             continue
         if all(other.shape == view.shape and mode == "read" and n > first for n, other, mode in touched[1:]):
             writers[storage] = first
@@ -92,15 +88,18 @@ def conflicts(touched: Sequence[Sequence[tuple[Storage, str]]]) -> list[set[int]
     for number, pairs in enumerate(touched):
         needed: set[int] = set()
         for storage, access in pairs:
-            if storage in writers:
-                needed.add(writers[storage])
-            if access != "read":
-                needed |= readers.get(storage, set())
+            writer = writers.get(storage)
+            if writer is not None:
+                needed.add(writer)
+            if access != "read" and storage in readers:
+                needed |= readers[storage]
         for storage, access in pairs:
             if access != "read":
                 writers[storage] = number
-                readers[storage] = set()
-            readers.setdefault(storage, set()).add(number)
-        needed.discard(number)
+                readers[storage] = {number}
+            elif storage in readers:
+                readers[storage].add(number)
+            else:
+                readers[storage] = {number}
         result.append(needed)
     return result
