@@ -7,9 +7,10 @@ sums are added in a fixed binary tree over the pieces. So the result depends on 
 computes them. It may differ from that of the undivided program in the last bits, because there a sum over the whole
 batch has another tree.
 
-The parts: `levels` the order of loops and common nodes, `emit` and `rewrite` the new entry, `padded`, `short` and
-`small` what batches that are short and sums that are small get besides, `mistakes` what cannot be done. How values
-depend on the batch is said by `dfc.transforms.batch`, by the rules of sharding in the records of ops (`dfc.ops.rules`).
+The parts: `levels` the order of loops and common nodes, `arrival` that of common nodes which wait for sums, `emit` and
+`rewrite` the new entry, `padded`, `short` and `small` what batches that are short and sums that are small get besides,
+`mistakes` what cannot be done. How values depend on the batch is said by `dfc.transforms.batch`, by the rules of
+sharding in the records of ops (`dfc.ops.rules`).
 
 In: a graph and what a deployment says of its entries. Out: the graph with replicated entries. Read first: `rewrite`,
 then `levels` and `emit`.

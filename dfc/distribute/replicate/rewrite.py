@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from dfc.deferred.dataclasses import dataclass
+from dfc.distribute.replicate.arrival import by_arrival
 from dfc.distribute.replicate.emit import Emitter, behind_numbers, with_blocks_at
 from dfc.distribute.replicate.levels import arrange, common_requirements
 from dfc.distribute.replicate.model import Combination
@@ -114,7 +115,7 @@ class _Straight:
         block = self._output.block
         block.parameters = tuple(self._work.parameter(p) for p in self._old.parameters)
         for level in range(len(self._levels)):
-            for node in self._levels.common[level] if level < len(self._levels.common) else ():
+            for node in by_arrival(self._old, self._levels, level, self._splits, self._whole):
                 self._once(node)
             if level < len(self._levels.local):
                 self._loop(level)

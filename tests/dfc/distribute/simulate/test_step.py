@@ -108,17 +108,18 @@ def test_of_several_ranks_each_sum_costs_two_requests_and_a_call_each_end() -> N
         assert predicted(ranks, Network(0, 0, 1e30, call=1e-3)).seconds - free == pytest.approx(1e-3 * (sums > 0))
 
 
-def test_the_sum_of_a_gradient_is_hidden_behind_the_computing_of_the_next_one() -> None:
-    """The parts of the second one travel while those of the first one are added, and its own sums are waited for: half
-    of a gradient. If both set out behind the loop, the parts of the first one would be waited for as well."""
+def test_the_sum_of_a_gradient_is_hidden_behind_the_computing_of_the_next_one_and_the_update_by_it() -> None:
+    """The parts of the second layer travel while the gradient of the first one is computed, and the sums of the first
+    one, half of a gradient, while the second layer is updated. If both set out behind the loop, the parts would be
+    waited for; if the first layer were updated first, as the program has it, these sums."""
     one_block = DEPLOY.replace("blocks = 8", "blocks = 2")
     computing = predicted(2, FREE, one_block, LAYERS).seconds
     feed, gradient = 4 * 64 * 400, 4 * 400 * 400
-    for share in (0.01, 0.02):
+    for share in (0.01, 0.05):
         bandwidth = gradient / (share * computing)
         network = Network(latency=0, message=0, bandwidth=bandwidth)
         waits = predicted(2, network, one_block, LAYERS).seconds - computing - feed / bandwidth
-        assert waits == pytest.approx(gradient / 2 / bandwidth, rel=0.05)
+        assert abs(waits) < 0.01 * gradient / bandwidth
 
 
 def test_bytes_are_those_of_feeds_and_gradients() -> None:
