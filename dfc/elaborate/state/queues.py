@@ -116,7 +116,8 @@ def declare_queue(declaration: Declaration, item: tree.QueueItem) -> QueueValue:
     type_ = queue_type(form) if _is_known(form) else TensorType(U8, (dim(0),))  # a block that is checked by itself
     variable = Variable(name, ResourceKind.QUEUE, type_, False, span, saved=False, doc=doc, queue=form)
     register(declaration, variable)
-    order = _order(declaration, context, item, f"{name}.order", arguments) if constructor.has_seed else None
+    is_shuffled = constructor.has_seed and form.is_shuffled  # with one element ready there is no choice
+    order = _order(declaration, context, item, f"{name}.order", arguments) if is_shuffled else None
     if order is None and form.is_shuffled:
         order = program.variables.get(f"{name}.order")  # a printed graph declares it above
     return QueueValue(variable, form, isinstance(declared, TupleType) or bool(form.bounds), order)

@@ -32,6 +32,12 @@ def test_a_shuffled_queue_has_an_rng_of_its_own_with_a_seed() -> None:
     assert first != second
 
 
+def test_a_shuffled_queue_of_which_one_element_is_ready_draws_nothing() -> None:
+    uses = "\nentry next() -> i32 { return q.take() }\nentry feed(x: i32) { q.put(x) }"
+    graph = graph_of("queue q: i32 = shuffle_queue(capacity = 8, ready = 1)" + uses)
+    assert [*graph.resources] == ["q"] and graph.resources["q"].queue == QueueForm(("value",), (TensorType(I32),), 8)
+
+
 def test_a_staging_queue_has_its_depth_for_capacity() -> None:
     queue = graph_of("queue q: f32[3] = staging(depth = 2)" + USE).resources["q"].queue
     assert queue is not None
