@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -31,20 +31,21 @@ UNIT = 20_000
 DIVISIONS = ((4, 16), (10, 10), (16, 4))
 
 
-def item_in_parallel(read: Callable[[float], object], train: Callable[[float], object], steps: int) -> float:
-    """Seconds an item of the slower stage, while the other one does one item as well, on a thread of its own."""
-    both = threading.Barrier(2)
+def item_in_parallel(stages: Sequence[Callable[[float], object]], steps: int) -> float:
+    """Seconds an item of the slowest stage, while the others do one item as well, each on a thread of its own."""
+    together = threading.Barrier(len(stages))
 
     def run(function: Callable[[float], object]) -> None:
         for _ in range(steps):
-            both.wait()
+            together.wait()
             function(1.0)
 
-    thread = threading.Thread(target=run, args=(read,))
+    threads = [threading.Thread(target=run, args=(stage,)) for stage in stages]
     start = time.perf_counter()
-    thread.start()
-    run(train)
-    thread.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return (time.perf_counter() - start) / steps
 
 
@@ -77,7 +78,7 @@ def division(read: int, train: int, steps: int, repeats: int) -> Mapping[str, ob
     alone, ratios, through = [], [], []
     for _ in range(repeats):
         first, second = (dfc.loads(bundle, threads=1) for _ in range(2))  # calls of one program take turns
-        alone.append(item_in_parallel(first.read_alone, second.train_alone, steps))
+        alone.append(item_in_parallel((first.read_alone, second.train_alone), steps))
         for each in (first, second):
             each.close()
         with closing(dfc.loads(bundle, threads=1)) as model:

@@ -24,5 +24,5 @@ def test_both_stages_do_as_many_items() -> None:
 
         return item
 
-    assert stages.item_in_parallel(counting("read"), counting("train"), steps=5) > 0
+    assert stages.item_in_parallel((counting("read"), counting("train")), steps=5) > 0
     assert counts == {"read": 5, "train": 5}

@@ -1,7 +1,8 @@
-"""Stages of a pipeline work at the same time, each on the element behind the one that the next stage has."""
+"""What pipelines do at the same time: stages, each with the element behind that of the next stage, and iterations."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections import Counter
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import dfc
 from dfc_runtime.calls.hosts import HostRequest
-from tests.support.pipelines import PATIENCE, compiled, eventually
+from tests.support.pipelines import PATIENCE, compiled, eventually, loaded
 
 STEPS = 5
 STAGES = ("read", "decode", "copy", "train")
@@ -78,3 +79,41 @@ def test_while_a_step_trains_the_next_batch_is_copied_one_is_decoded_and_one_is_
     assert schedule["queues"] == ["raw", "decoded", "staged"]
     assert [row[3:] for row in schedule["steps"]] == [[step + 3, step + 2, step + 1] for step in range(STEPS)]
     assert [row[2] for row in schedule["steps"]] == [0] * STEPS  # none waited
+
+
+COPIES = 8
+ITERATIONS = f"""
+queue fetched: i64 = fifo(capacity = 4)
+var n: i64 = 0
+runner fetch with copies = {COPIES} {{
+  n += 1
+  let k = n
+  let t: i64 = graph.recv(key = "t", source = "b:0", type_ = i64)
+  fetched.put(k + t)
+}}
+entry next() -> i64 {{ return fetched.take() }}
+"""
+
+
+class LastFirst:
+    """Lets none of the first requests go until there are as many as copies, and of these the last one first."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._all = threading.Barrier(COPIES)
+        self._answered = [threading.Event() for _ in range(COPIES)]
+
+    def __call__(self, request: HostRequest) -> None:
+        number = next(self._numbers)
+        if number < COPIES:
+            self._all.wait(PATIENCE)
+            if number + 1 < COPIES:
+                assert self._answered[number + 1].wait(PATIENCE)
+            self._answered[number].set()
+        request.outputs[0][...] = 0
+
+
+def test_eight_iterations_wait_at_a_time_and_their_results_come_in_order() -> None:
+    model = loaded(ITERATIONS, recv=LastFirst())
+    assert [model.next() for _ in range(2 * COPIES)] == list(range(1, 2 * COPIES + 1))
+    model.close()
