@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,30 @@ def test_a_run_for_which_there_is_no_data_at_all_says_so(dfc: Command) -> None:
     dfc(*RUN, "--steps", 14, "--state", "kept")
     ended = dfc(*RUN, "--steps", 3, "--state", "kept")
     assert (ended.code, "E0918" in ended.err, ended.out) == (2, True, "")
+
+
+POOL = """dfg 1
+
+var files = record_files("data/*.rec", passes = 2, longest = 32)
+queue pool: i64 = shuffle_queue(capacity = 10, ready = 6)
+
+runner read {
+  let record = files.next()
+  let [N] bytes: u8[N] = decode_raw(record, u8)
+  if N == 1 { pool.put(sum(bytes as i64)) }
+}
+
+entry step() -> (first: i64) { return pool.take() }
+"""
+
+
+def test_a_run_says_what_it_reads_again_for_its_pool_and_inspect_what_a_checkpoint_has(
+    program: Path, dfc: Command
+) -> None:
+    api.compile(text=POOL).save(program / "read" / "pool.bundle")
+    has = "a checkpoint has positions: the runner `read` reads its elements again from `files`"
+    assert f"      {has}, as long as each record became one\n" in dfc("inspect", "read/pool.bundle").out
+    words = ("run", "read/pool.bundle", "step", "--json", "--state", "kept", "--steps")
+    assert dfc(*words, 2).code == 0
+    ended = dfc(*words, 3)
+    assert ended.code == 0 and re.search(r"^pool: \d+ elements were read again in \d+\.\d s$", ended.err, re.MULTILINE)
