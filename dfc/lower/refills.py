@@ -9,8 +9,9 @@
 An iteration reads one record, and what it puts in follows from that record alone: so it makes the same element whenever
 it is given that record again, and whatever else it does to state is taken back then. And which elements a shuffled
 queue holds follows from its draws, where each take draws for as many elements, and takes come in the order of their
-draws. Of all other shuffled queues a reason is noted. Where a `put` is in a branch, the run side sees whether records
-were left out: which element was made of which record is known only as long as none was.
+draws; where nothing overtakes, a queue holds the last ones. Where that is not so, a reason is noted. With a `put` in a
+branch, the run side sees whether records were left out: which element was made of which record is known only as long
+as none was.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def with_queue_plans(graph: Graph) -> dict[str, Resource]:
     """The state of a program, with what its queues need for checkpoints: reserves, and what refills them."""
     resources = with_reserves(graph)
     for name, each in resources.items():
-        if each.queue is not None and each.queue.is_shuffled:
+        if each.queue is not None and (each.queue.is_shuffled or not (each.queue.is_reordered or each.queue.is_mutex)):
             refill, kept = _refill(graph, name)
             kept = "it is declared `with persist = true`" if each.queue.persist else kept
             resources[name] = replace(each, queue=replace(each.queue, refill=refill, kept=kept))
@@ -59,7 +60,8 @@ def _refill(graph: Graph, queue: str) -> tuple[Refill | None, str]:
     making = _Making(graph, runner, queue)
     if fault := making.fault():
         return None, fault
-    take, fault = _take([each for each in entries if _sites(each, queue, TAKES)], queue)
+    form, takers = graph.resources[queue].queue, [each for each in entries if _sites(each, queue, TAKES)]
+    take, fault = _take(takers, queue) if form is not None and form.is_shuffled else (1, "")
     return Refill(runner.name, making.reader, take, making.always), fault
 
 

@@ -1,6 +1,6 @@
-"""Small pools that are filled from files of records, with damage, filters, parts and copies as chance has it: saved and
-restored at any moment, in the same program and in new ones, from the newest checkpoint and from older ones. The batches
-are always those of a program that nobody disturbed, and so is what the runner has counted.
+"""Small queues that are filled from files of records, with damage, filters, parts and copies as chance has it: saved
+and restored at any moment, in the same program and in new ones, from the newest checkpoint and from older ones. The
+batches are always those of a program that nobody disturbed, and so is what the runner has counted.
 
     python -m tests.gate.pool_restores [COUNT] [--seed N]
 """
@@ -26,7 +26,7 @@ PROGRAM = """dfg 1
 var files = record_files(
   "*.rec", passes = %(passes)d, shuffle = %(shuffle)s, seed = 3, on_error = "skip", part = %(part)d, parts = %(parts)d,
 )
-queue pool: (x: i32, y: f32) = shuffle_queue(capacity = %(capacity)d, ready = %(ready)d, seed = 5)
+queue pool: (x: i32, y: f32) = %(made)s
 var left_out: i64 = 0
 var seen: i64 = 0
 runner read with copies = %(copies)d {
@@ -54,14 +54,14 @@ def drawn(chance: random.Random) -> dict[str, object]:
     """The settings of a program."""
     ready, last = chance.choice([1, 2, 7, 30, 60]), chance.choice(["pool", "staged"])
     take = chance.choice([1, 2, 3] if last == "staged" else [1, 4, 5])
-    parts = chance.choice([1, 3])
+    parts, capacity = chance.choice([1, 3]), ready + take + chance.choice([0, 10])
+    shuffled = f"shuffle_queue(capacity = {capacity}, ready = {ready}, seed = 5)"
     return {
         "passes": chance.choice([1, 4, 30]),
         "shuffle": chance.choice(["false", '"records"', '"files"']),
         "part": chance.randrange(parts),
         "parts": parts,
-        "capacity": ready + take + chance.choice([0, 10]),
-        "ready": ready,
+        "made": chance.choice([f"fifo(capacity = {capacity})", *[shuffled] * 3]),
         "copies": chance.choice([1, 3]),
         "left_out": chance.choice([0, 0, 0, 5, 100]),
         "between": BETWEEN if last == "staged" else "",

@@ -40,7 +40,10 @@ def slots_of(layout: QueueLayout, memory: Array, put: int, taken: int) -> NDArra
 
 
 def set_slots(layout: QueueLayout, memory: Array, taken: int, slots: NDArray[np.int64]) -> None:
-    """Has elements in these slots be those of the positions from `taken` on; of a queue that is reordered."""
+    """Has elements in these slots be those of the positions from `taken` on, if the queue is reordered: else they lie
+    there already."""
+    if not layout.is_reordered:
+        return
     everywhere = (taken + np.arange(layout.slots)) % layout.slots
     is_free = np.ones(layout.slots, bool)
     is_free[slots] = False

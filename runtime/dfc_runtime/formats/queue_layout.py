@@ -39,8 +39,8 @@ class QueueField:
 @dataclass(frozen=True, slots=True)
 class Refill:
     """How elements of a queue are made again: `runner` puts in one for each record that it reads from `reader`, which
-    follows from the record alone; or one at most, if that is not `always` so. Each take gets `take` elements; 0 if that
-    differs, or nobody knows in which order takes come."""
+    follows from the record alone; or one at most, if that is not `always` so. Each take of a
+    shuffled queue gets `take` elements; 0 if that differs, or nobody knows in which order takes come."""
 
     runner: str
     reader: str

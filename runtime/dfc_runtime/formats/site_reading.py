@@ -92,16 +92,16 @@ def check_sites(manifest: Manifest) -> None:
 
 
 def check_refills(manifest: Manifest) -> None:
-    """Queues are refilled by runners that read from the reader which is named, and draw for their takes."""
+    """Queues are refilled by runners that read from the reader which is named, and have draws if they are shuffled."""
     state, runners = {each.name: each for each in manifest.state}, {e.name for e in manifest.entries if e.is_runner}
     readers = {(each.entry, each.attributes.get("resource")) for each in manifest.sites if each.kind == RECORD_NEXT}
     for name, entry in state.items():
-        refill = entry.queue.refill if entry.queue is not None else None
-        if refill is None or manifest.cluster is not None:
+        if entry.queue is None or entry.queue.refill is None or manifest.cluster is not None:
             continue
-        order = state.get(f"{name}.order")
+        refill, order = entry.queue.refill, state.get(f"{name}.order")
         is_read = refill.runner in runners and (refill.runner, refill.reader) in readers
-        if not is_read or order is None or (order.kind, order.dtype, order.shape) != ("rng", "u64", (4,)):
+        is_drawn = order is not None and (order.kind, order.dtype, order.shape) == ("rng", "u64", (4,))
+        if not is_read or not (is_drawn or entry.queue.window == 1):
             raise ValueError(f"the queue {fields.shown(name)} is refilled by nobody")
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _SURVIVORS = 3
 """e^3 = 20 elements are still inside, on average, of those that came in before, where it is worth looking for one."""
-_NONE = np.zeros(0, np.int64)
 _MANY = 64
 """Elements that were left out by the reader of which old ones are forgotten."""
 
@@ -149,7 +148,9 @@ class Refilling:
         return False
 
     def _drawn(self) -> tuple[int, int]:
-        """How many draws there were, and their key."""
+        """How many draws there were, and their key; where there are none, as if there was one for each take."""
+        if not self._layout.is_reordered:
+            return self._queue.numbers[1], 0
         first, second, draws = (int(word) for word in self._state.arrays[f"{self._name}.order"][:3])
         return draws, first ^ second
 
@@ -172,47 +173,58 @@ class Refilling:
     def replaced(self, saved: Positions) -> Generator[ReadAgain]:
         """Puts the elements into the queue that were there, and puts back what is there now if the block fails, or
         this. `CheckpointError` if they are not the same."""
-        memory, (put, taken, state) = self._state.arrays[self._name], self._queue.numbers
-        kept = memory[HEADER_BYTES:].copy() if put > taken else None
+        start, memory = time.perf_counter(), self._state.arrays[self._name]
+        inside = saved.taken.inside()
+        goes_on = (saved.taken.take, saved.taken.window) == (self._refill.take, self._layout.window)
+        first = saved.taken.taken if goes_on else 0
         known, left_out = self._known, self._reader.left_out
+        with self._locked():
+            put, taken, state = self._queue.numbers
+            kept = memory[HEADER_BYTES:].copy() if put > taken else None
+            queues.set_slots(self._layout, memory, first, _in_order(self._layout, first, saved.count))
+            self._queue.set_numbers(first, first + saved.count, OPEN)  # nobody gets one before all are there
         try:
-            start = time.perf_counter()
-            self._read_again(saved)
+            self._read_again(saved, inside, first)
+            expected = (saved.position, saved.taken.base + saved.taken.taken // saved.taken.take, saved.taken.key)
+            self._known = _Known(expected=expected) if goes_on else _Known(unknown=saved.count)
             yield ReadAgain(self._name, saved.count, time.perf_counter() - start)
         except BaseException:
             self._known, self._reader.left_out = known, left_out
             with self._locked():
-                if kept is None:
-                    queues.set_slots(self._layout, memory, taken, _NONE)
-                else:
+                if kept is not None:
                     memory[HEADER_BYTES:] = kept
                 self._queue.set_numbers(put, taken, state)
             raise
 
-    def _read_again(self, saved: Positions) -> None:
-        memory, taken = self._state.arrays[self._name], saved.taken
-        inside = taken.inside()
-        order = np.argsort(inside)
-        elements = self._elements(saved.position, list(saved.left_out), taken.put, inside[order])
-        with self._locked():
-            queues.set_slots(self._layout, memory, 0, _NONE)
-            self._queue.set_numbers(0, saved.count, OPEN)  # nobody gets one before all are there
-        failure = self._put_in(elements)
-        there = self._queue.numbers[0]
-        if failure is not None or there != saved.count or self._reader.records != saved.records:
-            raise self._not_the_same(saved, there, failure)
+    def _read_again(self, saved: Positions, inside: Numbers, first: int) -> None:
+        """Has these elements made in the order of their numbers, and puts them where they were, from position `first`
+        on."""
+        memory, order = self._state.arrays[self._name], np.argsort(inside)
+        if not self._layout.is_reordered and saved.taken.window > 1:
+            raise self._not_the_same(saved, "they were in a queue that was shuffled")
+        failure = self._put_in(self._elements(saved.position, list(saved.left_out), saved.taken.put, inside[order]))
+        there = self._queue.numbers[0] - first
+        if failure is not None:
+            problem = failure.problem
+            words = problem.message if isinstance(problem, DfcError) else f"{type(problem).__name__}: {problem}"
+            raise self._not_the_same(saved, words) from problem
+        if (now := self._reader.records) != saved.records:
+            words = (
+                f"`{self._refill.reader}` has {counted(now, 'record')}, and had {saved.records:,} when they were saved"
+            )
+            raise self._not_the_same(saved, words)
+        if there != saved.count:
+            words = f"of {saved.count:,} records {saved.count - there:,} are damaged now, or become no elements"
+            raise self._not_the_same(saved, words)
         slots = np.empty(saved.count, np.int64)
-        slots[order] = np.arange(saved.count)
+        slots[order] = _in_order(self._layout, first, saved.count)
         if positions.digest(self._layout, memory, slots) != saved.digest:
-            raise self._not_the_same(saved, there, None)
-        goes_on = (taken.take, taken.window) == (self._refill.take, self._layout.window)
-        first = taken.taken if goes_on else 0
+            words = "they are not those that were saved: files have changed, or what is made of records"
+            raise self._not_the_same(saved, words)
         with self._locked():
             queues.set_slots(self._layout, memory, first, slots)
             self._queue.set_numbers(first + saved.count, first, OPEN)
         self._reader.left_out = {*saved.left_out}
-        expected = (saved.position, taken.base + taken.taken // taken.take, taken.key)
-        self._known = _Known(expected=expected) if goes_on else _Known(unknown=saved.count)
 
     def _put_in(self, elements: Numbers) -> Failure | None:
         """Has the runner make them; all state that it writes is then as it was."""
@@ -226,18 +238,12 @@ class Refilling:
             for name, value in before.items():
                 arrays[name][...] = value
 
-    def _not_the_same(self, saved: Positions, there: int, failure: Failure | None) -> CheckpointError:
-        reader, problem = self._refill.reader, None if failure is None else failure.problem
-        if problem is not None:
-            reason = problem.message if isinstance(problem, DfcError) else f"{type(problem).__name__}: {problem}"
-        elif (now := self._reader.records) != saved.records:
-            reason = f"`{reader}` has {counted(now, 'record')}, and had {saved.records:,} when they were saved"
-        elif there != saved.count:
-            reason = f"of {saved.count:,} records {saved.count - there:,} are damaged now, or gone"
-        else:
-            reason = "they are not those that were saved: files have changed, or what is made of records"
-        text = f"the {saved.count:,} elements of `{self._name}` cannot be read again from `{reader}`"
+    def _not_the_same(self, saved: Positions, reason: str) -> CheckpointError:
+        text = f"the {saved.count:,} elements of `{self._name}` cannot be read again from `{self._refill.reader}`"
         helps = f'go on with the files as they were, or restore without it: only=[...] leaves "{self._name}" out'
-        error = CheckpointError(f"{text}; nothing was restored\n  {reason}\n  {helps}", code="E0902")
-        error.__cause__ = problem
-        return error
+        return CheckpointError(f"{text}; nothing was restored\n  {reason}\n  {helps}", code="E0902")
+
+
+def _in_order(layout: QueueLayout, first: int, count: int) -> Numbers:
+    """The slots in which elements lie that are put in one after the other, from a position on."""
+    return (first + np.arange(count)) % layout.slots

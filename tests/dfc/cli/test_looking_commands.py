@@ -165,7 +165,7 @@ entry next() -> f32[3] {
     assert "\n  runner fill with copies = 2\n" in shown
     assert "\nstate: 8 B, 0 trained numbers\n" in shown
     assert "\nqueues: 448 B\n  jobs  448 B, filled by fill, emptied by next\n" in shown
-    assert "\n      a checkpoint has its elements, up to 48 B\n" in shown
+    assert "\n      a checkpoint has its elements, up to 48 B: the runner `fill` reads no records\n" in shown
     assert dfc("run", "queues.bundle", "next").code == 0
     refused = dfc("run", "queues.bundle", "fill")
     assert refused.code == 2 and "fill" in refused.err

@@ -59,6 +59,14 @@ def test_what_else_a_runner_does_to_state_does_not_matter(body: str) -> None:
     assert plan(READ.replace("pool.put(row.x)", body) + TAKE) == (Refill("read", "files", 8), "")
 
 
+def test_a_queue_without_draws_is_refilled_whoever_takes_from_it() -> None:
+    text = READ.replace("pool", "first") + TAKE.replace("pool", "first")
+    more = "entry one() -> u8 with concurrent = true { return first.take() }\nentry feed(x: u8) { pool.put(x) }"
+    resources = with_queue_plans(graph_of(STATE + text + more))
+    assert resources["first"].queue.refill == Refill("read", "files", 1) and resources["first"].queue.kept == ""
+    assert with_queue_plans(graph_of(STATE + READ + TAKE))["first"].queue.kept == "nobody fills it"
+
+
 def test_a_put_in_a_branch_may_leave_out_a_record() -> None:
     body = "if row.x > 3 {\n if row.x < 9 { pool.put(row.x) }\n } else { other += 1 }"
     assert plan(READ.replace("pool.put(row.x)", body) + TAKE) == (Refill("read", "files", 8, always=False), "")

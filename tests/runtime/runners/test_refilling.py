@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,12 @@ def inside(folder: Path) -> set[str]:
     return {name for name in store.find(folder).checkpoint.state if name.startswith("pool/")}
 
 
+def has_elements(model: Module) -> bool:
+    """Whether there is anything whose position could be saved."""
+    put, taken, _ = numbers_of(model, "pool")
+    return put > taken
+
+
 def goes_on(make: Callable[[], Module], folder: Path, whole: list[bytes], cuts: tuple[int, ...]) -> None:
     """One process after the other goes on where the one before was saved, and at each cut one sees the rest."""
     done: list[bytes] = []
@@ -75,6 +82,7 @@ def goes_on(make: Callable[[], Module], folder: Path, whole: list[bytes], cuts: 
         if done:
             model.restore(folder / "state")
         done += batches(model, cut - len(done))
+        eventually(partial(has_elements, model))
         model.save(folder / "state")
         assert inside(folder / "state") == POSITIONS
         assert done + rest(model) == whole
@@ -86,12 +94,17 @@ def goes_on(make: Callable[[], Module], folder: Path, whole: list[bytes], cuts: 
     assert seen == {int(model.state["seen"])}  # whatever else the runner does is done once for each record
 
 
+SHUFFLED = "shuffle_queue(capacity = 40, ready = 30, seed = 5)"
+
+
+@pytest.mark.parametrize("made", [SHUFFLED, "fifo(capacity = 9)"])
 @pytest.mark.parametrize("part", ["", ", part = 1, parts = 3"])
-def test_who_reads_elements_again_sees_the_same_stream(part: str, rows: Path) -> None:
+def test_who_reads_elements_again_sees_the_same_stream(part: str, made: str, rows: Path) -> None:
     """From the first batch on, and at the end, when the runner has read all and the queue is closed."""
-    whole = rest(anew(rows, text(part)))
+    program = text(part).replace(SHUFFLED, made)
+    whole = rest(anew(rows, program))
     assert len(whole) == 4 * ROWS // (12 if part else 4)
-    goes_on(lambda: anew(rows, text(part)), rows, whole, (1, len(whole) // 2, len(whole) - 2))
+    goes_on(lambda: anew(rows, program), rows, whole, (1, len(whole) // 2, len(whole) - 2))
 
 
 def test_damaged_records_are_left_out_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +165,9 @@ def test_the_queue_may_be_another_one_when_elements_are_read_again(rows: Path) -
     other = anew(rows, text(ready=20))
     other.restore(rows / "other")
     assert rest(other) == streams[0][50:]
+    straight = anew(rows, text().replace(SHUFFLED, "fifo(capacity = 40)"))
+    with pytest.raises(CheckpointError, match="they were in a queue that was shuffled"):
+        straight.restore(rows / "state", only="pool")
     small = anew(rows, text(capacity=23, ready=20))
     with pytest.raises(CheckpointError, match=r"room for 26: a larger capacity has room; nothing was restored"):
         small.restore(rows / "state")
