@@ -20,6 +20,7 @@ from dfc_runtime.records.writing import RecordWriter
 from tests.support.pipelines import COUNT, compiled, drained, eventually, loaded, numbers_of
 from tests.support.queue_programs import Reference, form
 from tests.support.sweeping import few
+from tests.support.workers.worker import anonymous_bytes
 
 STAGES = """
 queue numbers: i64 = fifo(capacity = 7)
@@ -267,6 +268,28 @@ def test_records_are_read_and_parsed_without_a_line_of_python_each(tmp_path: Pat
         assert (done.sum, done.count) == (sum(labels), count)
     assert 0 < entered["Reader.next"] <= 4
     assert entered.total() < 3000
+
+
+def test_elements_that_pass_leave_no_memory_behind() -> None:
+    """Thirteen megabytes of them, before which as many passed."""
+    text = """
+queue rows: f32[784] = fifo(capacity = 16)
+var n: i64 = 0
+runner fill { n += 1
+  rows.put(broadcast(n as f32, [784])) }
+entry last(count: i64) -> f32 {
+  return loop last: f32 = 0 for i in 0..count {
+    let row = rows.take()
+    last = row[0]
+  }
+}
+"""
+    model = loaded(text)
+    assert model.last(4096) == 4096
+    before = anonymous_bytes()
+    assert model.last(4096) == 8192
+    assert anonymous_bytes() - before < 1 << 20
+    model.close()
 
 
 def test_runners_of_two_modules_have_queues_of_their_own() -> None:
