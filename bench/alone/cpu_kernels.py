@@ -18,7 +18,7 @@ from dfc.lower.legalise.elementary import UNARY, elementary
 from dfc_driver_cpu.pool import PoolEntries, new_context
 from dfc_runtime.code_memory import MappedCode
 from dfc_target_cpu.elementwise.kernel_functions import KernelFunctions
-from dfc_target_cpu.entries.threads import STOP_ENTRY, WORKER_ENTRY, pool_run, stop_entry, worker_entry
+from dfc_target_cpu.entries.threads import STOP_ENTRY, WORKER_ENTRY, pool_leave, pool_run, stop_entry, worker_entry
 from dfc_target_cpu.link.build import build_image
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import constant, i64, vector_type
@@ -96,6 +96,7 @@ def _repeat(module: ModuleText, machine: Machine, name: str, part: str) -> None:
     context, frame, parts, times = f.arguments
     with f.counted_loop(i64(0), times):
         f.call(pool_run(module, machine), "void", [context, Value("ptr", f"@{part}"), frame, parts])
+    f.call(pool_leave(module, machine), "void", [context])
     f.ret()
     module.add(f)
 

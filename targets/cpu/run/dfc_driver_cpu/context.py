@@ -7,8 +7,11 @@ addresses from `ctypes` field offsets of these structures, the run half fills th
 import ctypes
 from collections.abc import Iterator
 
-# 2: contexts have limits and counts of waiting, queues their fullest bucket. Structures grow at their ends alone.
-ABI_VERSION = 2
+# 2: contexts have limits and counts of waiting, queues their fullest bucket. 3: contexts know whether they are counted
+# among the users of the pool. Structures grow at their ends alone.
+ABI_VERSION = 3
+OLDEST_QUEUES = 2
+"""The oldest version in which queues lie as they do now."""
 ERROR_PAYLOAD = 4
 CACHE_LINE = 64
 LARGE_PAGE = 2 << 20
@@ -47,6 +50,8 @@ class Context(ctypes.Structure):
         ("wake_nanoseconds", ctypes.c_int64),  # at this time of the monotonic clock: with the field before, a timespec
         ("waits", ctypes.c_void_p),  # null, or two i64 for each fault site: nanoseconds of waiting, and how many times
         ("records", ctypes.c_void_p),  # table of pointers, one per variable: to the block of a reader, or null
+        ("uses_pool", ctypes.c_int32),  # whether the call is among the `users` of the pool
+        ("_pad", ctypes.c_int32),
     )
 
     def take_error(self) -> tuple[int, tuple[int, ...]] | None:
@@ -156,7 +161,8 @@ class Pool(ctypes.Structure):
         ("mask_bytes", ctypes.c_int64),
         ("masked", ctypes.c_int64),  # how many processors have a mask
         ("avoided", ctypes.c_int64),  # the processor that workers were last kept off; -1: none
-        ("_line5", ctypes.c_char * 24),
+        ("users", ctypes.c_int32),  # calls that compute, and have something to compute on several threads
+        ("_line5", ctypes.c_char * 20),
     )
 
 

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dfc_driver_cpu.context import ABI_VERSION, LARGE_PAGE, Context, Lock
+from dfc_driver_cpu.context import ABI_VERSION, LARGE_PAGE, OLDEST_QUEUES, Context, Lock
 from dfc_driver_cpu.pool import PoolEntries, new_context
 from dfc_driver_cpu.runners import CLOSE_ENTRY, HOST_CALL, CpuQueues
 from dfc_driver_cpu.watching import WATCH
@@ -60,7 +60,7 @@ class ImageNotes:
     def check_abi(self, has_queues: bool) -> None:
         """`ValueError` where the code and this driver do not agree on the memory they share. Older code uses the
         beginning of it only, which stays; but room for queues is as large as that code says."""
-        oldest = ABI_VERSION if has_queues else 1
+        oldest = OLDEST_QUEUES if has_queues else 1
         if not oldest <= self.abi <= ABI_VERSION:
             known = f"{oldest} to {ABI_VERSION}" if oldest < ABI_VERSION else str(ABI_VERSION)
             remedy = "compile the program again" if self.abi < oldest else "install a newer dfc-driver-cpu"

@@ -97,6 +97,7 @@ class ThreadPool:
         self._cover_threads()
         shared = self.shared
         shared.workers = shared.sleepers = shared.caller_sleeps = shared.busy = shared.stop = shared.claims = 0
+        shared.users = 0
 
 
 _pool: ThreadPool | None = None

@@ -13,6 +13,7 @@ from dfc_target_cpu.entries import futexes
 from dfc_target_cpu.entries.context_code import field_address, load_field, poll_now, report_error
 from dfc_target_cpu.entries.locks import give, take
 from dfc_target_cpu.entries.runners import is_held, is_over, retreat
+from dfc_target_cpu.entries.threads import pool_leave
 from dfc_target_cpu.entries.waits import Stopwatch
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import FALSE, NULL, TRUE, i32, i64
@@ -259,6 +260,7 @@ class _Enter(_QueueCode):
             self.set("needed", f.select(f.icmp("eq", before, i32(0)), own, others))
         seen = f.cast("zext", self.load(self.word), "i64")
         self.unlock()
+        f.call(pool_leave(self.module, self.machine), "void", [self.context])
         is_limited = f.icmp("ne", load_field(f, self.context, "wake_seconds"), i64(0))
         self._sleep(seen, is_limited)
         self.lock()

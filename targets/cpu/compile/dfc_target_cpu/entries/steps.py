@@ -35,10 +35,10 @@ from dfc_target_cpu.elementwise.types import is_signed, memory_type
 from dfc_target_cpu.entries.branches import RECORD, ParallelCode, call_of, is_vain
 from dfc_target_cpu.entries.context_code import field_address, load_field, poll_now, poll_part
 from dfc_target_cpu.entries.dims import DimCode, finish_prologue
+from dfc_target_cpu.entries.endings import end, end_failed
 from dfc_target_cpu.entries.faults import report_if
 from dfc_target_cpu.entries.locks import give, take
 from dfc_target_cpu.entries.native_calls import NativeCall
-from dfc_target_cpu.entries.queues import release
 from dfc_target_cpu.entries.scope import EntryScope, Launchable
 from dfc_target_cpu.llvm.text import Parameter, Value
 from dfc_target_cpu.llvm.values import constant, i64
@@ -74,22 +74,15 @@ class StepCode:
         self._bases: dict[str, Value] = {}
         self._spills: dict[int, Value] = {}
         self.f.begin(self._failed)
-        if linkage == "external":
-            self._release_mutexes()
+        self._is_whole = linkage == "external"
+        if self._is_whole:
+            end_failed(scope, self.f, self.context)
         self.f.ret(i64(1))
         self.f.begin(self._start)
 
-    def _release_mutexes(self) -> None:
-        """Where a call does not end well: those it holds."""
-        lowering, program = self.scope.lowering, self.scope.program
-        for name, number in self.scope.resources.items():
-            form = program.resources[name].queue
-            if form is not None and form.is_mutex:
-                variables = load_field(self.f, self.context, "variables")
-                mutex = self.f.load("ptr", self.f.gep("ptr", variables, i64(number)))
-                self.f.call(release(lowering.module, lowering.machine), "void", [self.context, mutex])
-
     def finish(self) -> str:
+        if self._is_whole:
+            end(self.scope, self.f, self.context)
         self.f.ret(i64(0))
         finish_prologue(self.f, self._start)
         return self.scope.lowering.module.add(self.f)
@@ -362,6 +355,7 @@ class StepCode:
         f.store(i64(0), self._frame_slot(0))
         with f.when(f.icmp("eq", answered, i64(0)), "asks"):
             self._fill_frame([i64(1), *pointers, *(self.dims.value(size) for size in site.varying_extents)])
+            end(scope, f, self.context)  # others compute while Python does
             host = load_field(f, self.context, "host_call")
             f.call_pointer(host, "void", [i64(number), self._frame_slot(0)])
         self._leave_if(f.icmp("ne", f.load("i64", self._frame_slot(0)), i64(0)))

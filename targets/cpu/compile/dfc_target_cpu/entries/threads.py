@@ -9,6 +9,9 @@ A caller publishes (function, context, frame) and then one word (generation, par
 next part by compare-exchange runs it. The job cannot end before a claimed part is done, so what a claimant reads after
 its claim belongs to that job. Waiting is spinning for a while, then sleeping on a futex.
 
+Calls that fork are counted until they end or wait. Where there are more of them than workers, each computes alone: the
+processors are taken, and a worker would only keep one of the callers from its own.
+
 Who wakes sleeping workers first keeps them off its own processor, where the pool has masks for that: a system that was
 busy a moment ago does not look for an idle processor, and would put them behind the caller until it is done.
 """
@@ -38,6 +41,23 @@ _SET_AFFINITY_NUMBER = {"x86_64": 203, "aarch64": 122}
 def pool_run(module: ModuleText, machine: Machine) -> str:
     """`void (ptr context, ptr function, ptr frame, i64 parts)`: run `function(context, frame, part, parts)` for all."""
     return module.shared("pool_run", lambda module: _PoolRun(module, machine).build())
+
+
+def pool_leave(module: ModuleText, machine: Machine) -> str:
+    """`void (ptr context)`: the call is not among the users of the pool any more, until it forks again."""
+    return module.shared("pool_leave", lambda module: _leave(module, machine))
+
+
+def _leave(module: ModuleText, machine: Machine) -> FunctionText:
+    code = _PoolCode(module, machine)
+    f = module.function("pool_leave", "void", [Parameter("ptr", "context")], attributes="nounwind")
+    (context,) = f.arguments
+    used = field_address(f, Context, context, "uses_pool")
+    with f.when(f.icmp("ne", f.load("i32", used), i32(0)), "counted"):
+        f.store(i32(0), used)
+        f.atomic_update("sub", code.address(f, load_field(f, context, "pool"), "users"), i32(1), "monotonic")
+    f.ret()
+    return f
 
 
 def worker_entry(module: ModuleText, machine: Machine) -> str:
@@ -145,14 +165,21 @@ class _PoolRun(_PoolCode):
         f = self.module.function("pool_run", "void", (*formals, Parameter("i64", "parts")))
         context, parts = f.arguments[0], f.arguments[3]
         f.store(thread_pointer(self.module, f), field_address(f, Context, context, "caller"))
-        alone, try_pool, check, take, own = (f.label(x) for x in ("alone", "pool", "check", "take", "own"))
+        alone, try_pool, check, count, take, own = (
+            f.label(x) for x in ("alone", "pool", "check", "count", "take", "own")
+        )
         f.branch_if(f.icmp("sle", parts, i64(1)), alone, try_pool)
         f.begin(try_pool)
         pool = load_field(f, context, "pool")
         too_many = f.icmp("sgt", parts, i64(MOST_PARTS))
         f.branch_if(f.bit_or(too_many, f.icmp("eq", pool, NULL)), alone, check)
         f.begin(check)
-        f.branch_if(f.icmp("sgt", self.load(f, pool, "workers"), i64(0)), take, alone)
+        workers = self.load(f, pool, "workers")
+        f.branch_if(f.icmp("sgt", workers, i64(0)), count, alone)
+        f.begin(count)
+        self._count(f, context, pool)
+        users = f.cast("sext", self.load(f, pool, "users", "monotonic"), "i64")
+        f.branch_if(f.icmp("sle", users, workers), take, alone)
         f.begin(take)
         _, free = f.compare_exchange(self.address(f, pool, "busy"), i32(0), i32(1))
         f.branch_if(free, own, alone)
@@ -166,6 +193,13 @@ class _PoolRun(_PoolCode):
         self._run_all(f)
         f.ret()
         return f
+
+    def _count(self, f: FunctionText, context: Value, pool: Value) -> None:
+        """The call is among the users of the pool. Nested forks of other threads see that it is already."""
+        used = field_address(f, Context, context, "uses_pool")
+        with f.when(f.icmp("eq", f.load("i32", used), i32(0)), "new"):
+            f.store(i32(1), used)
+            f.atomic_update("add", self.address(f, pool, "users"), i32(1), "monotonic")
 
     def _publish(self, f: FunctionText, pool: Value) -> None:
         context, function, frame, parts = f.arguments

@@ -13,7 +13,7 @@ import pytest
 from dfc_driver_cpu.context import Context, Pool
 from dfc_driver_cpu.pool import PoolEntries, ThreadPool, new_context, shared_pool, usable_threads
 from dfc_target_cpu.entries.context_code import report_error
-from dfc_target_cpu.entries.threads import MOST_PARTS, pool_run, stop_entry, worker_entry
+from dfc_target_cpu.entries.threads import MOST_PARTS, pool_leave, pool_run, stop_entry, worker_entry
 from dfc_target_cpu.llvm.text import FunctionText, ModuleText, Parameter, Value
 from dfc_target_cpu.llvm.values import i64
 from tests.support.cpu_code import Code, host, load
@@ -37,6 +37,7 @@ def entry(m: ModuleText, name: str, function: str) -> FunctionText:
     f = m.function(name, "void", ENTRY, linkage="external")
     context, frame, parts = f.arguments
     f.call(pool_run(m, host()), "void", [context, Value("ptr", f"@{function}"), frame, parts])
+    f.call(pool_leave(m, host()), "void", [context])
     f.ret()
     return f
 
@@ -121,6 +122,18 @@ def test_callers_at_the_same_time_do_not_disturb_each_other(code: Code):
         caller.join()
     for frame in frames:
         np.testing.assert_array_equal(frame, 2000 * (np.arange(8) + 8))
+
+
+def test_a_call_computes_alone_where_there_are_more_calls_than_workers(code: Code):
+    context, frame, pool = new_context(entries(code), 2), np.zeros(8, np.int64), shared_pool().shared
+    forked: list[bool] = []
+    for others in (0, pool.workers - 1, pool.workers, 0):
+        pool.users, before = others, pool.claims >> 32
+        run(code, "count", context, frame, 8)
+        forked.append(pool.claims >> 32 != before)
+        assert (pool.users, context.uses_pool) == (others, 0)
+    assert forked == [True, True, False, True]
+    np.testing.assert_array_equal(frame, 4 * (np.arange(8) + 8))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
