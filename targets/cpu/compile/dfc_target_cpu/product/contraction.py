@@ -32,6 +32,7 @@ from dfc_target_cpu.product.epilogue import RECORD, Epilogue
 from dfc_target_cpu.product.gemm.library import declare_gemm, gemm_workspace_bytes
 from dfc_target_cpu.product.halves import widen_block
 from dfc_target_cpu.product.panels import PackedAxes, pack_function, packed_axes
+from dfc_target_cpu.product.stationary_factor import STRIDE, StationaryFactor
 from dfc_target_cpu.windows.launch import lower_windows
 from dfc_target_cpu.windows.plans import plan_windows
 
@@ -45,8 +46,11 @@ two threads read faster than one, and the rows of each part are long enough for 
 LONGEST_PIECE = 31
 """Binary digits of the multiply-adds between two looks whether the call is to stop: some 50 ms."""
 TILE_ROWS, TILE_COLUMNS, TILE_DEPTH = 192, 768, 512
+TILE_ELEMENTS = TILE_ROWS * TILE_COLUMNS + (TILE_ROWS + TILE_COLUMNS) * TILE_DEPTH
+"""Of the workspace, for a tile of sums and blocks of packed factors."""
 DIRECT_ROWS = TILE_ROWS * (TILE_COLUMNS + TILE_DEPTH) // TILE_DEPTH
 """Rows of a block where the sums need no tile: there is room for more."""
+ROW_UNIT = 8
 MANY_ROWS = 1 << 32
 """Said of products of windows, whose sums are chains over k however few rows there are."""
 
@@ -66,8 +70,7 @@ def lower_contraction(lowering: Lowering, kernel: ContractKernel, number: int) -
 
 def product_workspace_bytes(machine: Machine, element: str) -> int:
     """Scratch memory of each part: what the product packs, a tile of sums, and blocks of widened factors."""
-    tiles = TILE_ROWS * TILE_COLUMNS + (TILE_ROWS + TILE_COLUMNS) * TILE_DEPTH
-    return in_large_pages(gemm_workspace_bytes(machine, element) + tiles * byte_size(element))
+    return in_large_pages(gemm_workspace_bytes(machine, element) + TILE_ELEMENTS * byte_size(element))
 
 
 def in_large_pages(size: int) -> int:
@@ -199,6 +202,8 @@ class ProductPart(FrameFunction):
         p = self.p
         if p.in_place and p.direct != NONE:
             self._whole(indices, share, p.epilogue.stores[p.direct])
+        elif StationaryFactor.suits(p):
+            self._by_stationary_factor(indices, share)
         else:
             self._tiles(indices, share)
 
@@ -241,6 +246,41 @@ class ProductPart(FrameFunction):
         if self.epilogue:
             self._write_record(c[0], c[1], (i64(0), i64(0)), indices)
         self._call(a, b, c, [self.extents[axis] for axis in (m, n, k)], share)
+
+    def _by_stationary_factor(self, indices: Sequence[Value], share: tuple[Value, Value]) -> None:
+        """Blocks of rows by a second factor that is packed once for all of them, or tiles where that does not pay."""
+        f, p, memory = self.f, self.p, self._blocks_start()
+        m, n, k = (self.extents[axis] for axis in (p.kernel.m, p.kernel.n, p.kernel.k))
+        factor = StationaryFactor(f, self.lowering.module, self.lowering.machine, p, TILE_ELEMENTS)
+        first, last = (self._row_border(m, f.add(share[0], i64(one)), share[1]) for one in (0, 1))
+        stationary, tiles, done = f.label("stationary"), f.label("tiles"), f.label("made")
+        f.branch_if(factor.pays(f.sub(last, first), n, k), stationary, tiles)
+        f.begin(stationary)
+        step_m, step_n = factor.steps(f.sub(last, first), n)
+        a, b = (
+            self._matrix(one.access, indices, *axes)
+            for one, axes in ((p.a, (p.kernel.m, p.kernel.k)), (p.b, (p.kernel.k, p.kernel.n)))
+        )
+        with f.counted_loop(i64(0), n, step_n, "columns") as column:
+            columns = f.minimum(step_n, f.sub(n, column.index))
+            factor.pack(memory, self._moved(b, p.element, column.index, 2), k, columns)
+            with f.counted_loop(first, last, step_m, "rows") as row:
+                rows = f.minimum(step_m, f.sub(last, row.index))
+                self._write_record(memory, i64(STRIDE), (row.index, column.index), indices)
+                sizes = [rows, columns, k]
+                block = self._moved(a, p.element, row.index, 1)
+                factor.multiply(memory, [self.record, self._epilogue()], block, sizes, self.workspace)
+        f.branch(done)
+        f.begin(tiles)
+        self._tiles(indices, share)
+        f.branch(done)
+        f.begin(done)
+
+    def _row_border(self, m: Value, number: Value, parts: Value) -> Value:
+        """The first row of a share: whole tiles of registers but at the end."""
+        f = self.f
+        units = f.udiv(f.add(m, i64(ROW_UNIT - 1)), i64(ROW_UNIT))
+        return f.minimum(f.mul(f.udiv(f.mul(units, number), parts), i64(ROW_UNIT)), m)
 
     def _tiles(self, indices: Sequence[Value], share: tuple[Value, Value]) -> None:
         """Tile after tile; tiles are dealt out to the parts in turn."""

@@ -41,6 +41,13 @@ def declare_pack_columns(module: ModuleText, element: str) -> str:
     return name
 
 
+def declare_pack_rows(module: ModuleText, element: str) -> str:
+    """Likewise what packs a second factor whose rows lie together: `void (PACK_PARAMETERS)`."""
+    name = f"gemm_pack_rows_{element}"
+    module.declare_hidden(name, "void", [parameter.type for parameter in PACK_PARAMETERS])
+    return name
+
+
 def declare_narrow(module: ModuleText, element: str) -> str:
     """Likewise for products with few columns, on machines that have tiles for them: `void (NARROW_PARAMETERS)`."""
     name = f"gemm_narrow_{element}"

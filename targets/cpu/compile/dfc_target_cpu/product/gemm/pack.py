@@ -54,7 +54,8 @@ def pack_columns(module: ModuleText, shape: GemmShape) -> str:
 
 def _pack_rows(module: ModuleText, shape: GemmShape) -> FunctionText:
     """Some rows of a panel, then the same rows of the next one: memory is read along rows."""
-    f = module.function(f"gemm_pack_rows_{shape.element}", "void", PACK_PARAMETERS, attributes="nounwind noinline")
+    name = f"gemm_pack_rows_{shape.element}"
+    f = module.function(name, "void", PACK_PARAMETERS, linkage="hidden", attributes="nounwind noinline")
     target, b, b_rs, _, k, columns, most = f.arguments
     panels, lanes = Panels(f, shape, columns, most), i64(shape.lanes)
     with f.counted_loop(i64(0), k, SQUARE) as block, f.counted_loop(i64(0), panels.count) as outer:
