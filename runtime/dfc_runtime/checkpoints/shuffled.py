@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Numbers: TypeAlias = "NDArray[np.int64]"
 
 _LOW = 0xFFFFFFFF
-_BLOCKS = 1 << 17
+_BLOCKS = 1 << 14
 """Of random numbers that are made at once."""
 _MARGIN = 5
 """With e^-5 as the chance that the first look does not go back far enough."""
