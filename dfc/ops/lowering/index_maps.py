@@ -122,7 +122,7 @@ def broadcast_point(point: Point, result: Sequence[Dim], operand: Sequence[Dim])
 
 def only_unit_axes_differ(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     """Whether a reshape between the two shapes adds or drops axes of length one and does nothing else."""
-    return [d for d in a if d != ONE] == [d for d in b if d != ONE]
+    return [d for d in a if d.constant != 1] == [d for d in b if d.constant != 1]
 
 
 def unit_reshape_map(result: Sequence[Dim], operand: Sequence[Dim]) -> Point:
