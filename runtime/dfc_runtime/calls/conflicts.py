@@ -52,6 +52,12 @@ class Conflicts:
             return False
         return self._in_turn(self._numbers[one.name], self._numbers[other.name])
 
+    def shared(self, one: Entry, other: Entry) -> list[str]:
+        """The state that both use and one of them writes; nothing where they exclude each other for other reasons."""
+        (used, written), (used_too, written_too) = (self._used[self._numbers[each.name]] for each in (one, other))
+        common = written & used_too | written_too & used
+        return [name for name, bit in self._bits.items() if bit & common]
+
     def groups(self) -> list[Group]:
         """Groups in which every two entries that exclude each other meet."""
         manifest = self._manifest

@@ -151,7 +151,9 @@ class Watchman:
             alone = "there is no other thread to call it"
             if self._makes_one_call:
                 alone = "many ranks make one call after the other"
-            kept_out = "it is not let in while this call runs: declare both entries `with concurrent = true`"
+            shared = self._conflicts.shared(own, helpers[0])[:1]
+            reason = f"both use `{shared[0]}`, so " if shared else ""
+            kept_out = f"it is not let in while this call runs: {reason}declare both entries `with concurrent = true`"
             lines.append(f"  `{helpers[0].name}` could help, but {alone if is_let_in else kept_out}")
         return RunError("\n".join(lines), code="E0919", spans=[fault.location])
 

@@ -32,7 +32,8 @@ def test_a_call_that_keeps_out_who_could_help_is_ended() -> None:
     assert caught.value.message.splitlines() == [
         "`next` waits for an element in the queue `b` at <text>:10:31, for ever: nobody can go on",
         "  the runner `go`, in iteration 0, waits for an element in the queue `a` at <text>:8:21",
-        "  `give` could help, but it is not let in while this call runs: declare both entries `with concurrent = true`",
+        "  `give` could help, but it is not let in while this call runs: both use `calls`, so declare both entries "
+        "`with concurrent = true`",
     ]
     model.give(5)  # the program goes on as if the call had not been made
     assert model.next() == 5
