@@ -41,7 +41,7 @@ def batches(model: Module, count: int) -> list[bytes]:
 def attacked(folder: Path, chance: random.Random) -> str:
     """What is wrong; "" if nothing is."""
     stated = {"shuffle": chance.choice(["false", '"records"', '"files"']), "seed": chance.randrange(1000)}
-    stated |= {"ready": chance.choice([1_000, 700_000, 999_001]), "copies": chance.choice([1, 2, 4])}
+    stated |= {"ready": chance.choice([500_000, 700_000, 999_001]), "copies": chance.choice([1, 2, 4])}
     first, more = chance.randrange(1, MOST_BATCHES), chance.randrange(1, MOST_BATCHES // 2)
     data = dfc.compile(text=PROGRAM % stated).to_bytes()
     undisturbed, model = (dfc.loads(data, data={"files": str(folder / "*.npy")}) for _ in range(2))
