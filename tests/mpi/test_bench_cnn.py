@@ -53,4 +53,6 @@ def test_ranks_are_started_and_their_rate_is_printed(model: str, mode: str, tmp_
     assert found["images_per_second"] == pytest.approx(sum(images * 3 / sum(steps) for steps in found["step_seconds"]))
     if mode in ("async", "backup"):  # 10 + 3 steps of two workers, or of the first one to be done
         assert sum(found["staleness"].values()) == (26 if mode == "async" else 13)
+    if mode == "independent":
+        assert len(set(found["last_loss"])) == 2  # each has learned of images of its own, and no other one did
     assert all(math.isfinite(loss) and 0 < loss < 10 for loss in found["last_loss"])

@@ -95,20 +95,23 @@ def test_state_is_written_to_every_copy_and_counts_once():
     assert on_cluster(bundle(), 3, work, jobs={"worker": 3}) == (True, 4, ["steps", "w"], True)
 
 
-def test_ranks_that_call_along_get_the_same_results():
-    def work(module):
-        return trained(module), module.look(X).tobytes()
-
-    def along(module):
-        found = [module.train() for _ in range(5)]
-        w = module.state["w"].tobytes()
+def test_ranks_that_call_along_get_the_same_results_and_have_equal_copies_after_each_step():
+    def trained_along(module, *feeds, **rate):
+        found, copies = [], []
+        for _ in range(5):
+            found.append(module.train(*feeds, **rate))
+            copies.append(module.inner.state["w"].tobytes())  # what this rank has in its own memory
         losses = np.array([each.loss for each in found]).tobytes()
-        return (losses, found[-1].p.tobytes(), w), module.look(None).tobytes()
+        assert len(set(copies)) == 5
+        return (losses, found[-1].p.tobytes(), module.state["w"].tobytes()), copies
+
+    def work(module):
+        return *trained_along(module, X, Y, rate=0.1), module.look(X).tobytes()
 
     outcomes = []
 
     def follow(module):
-        outcomes.append(along(module))
+        outcomes.append((*trained_along(module), module.look(None).tobytes()))
 
     expected = on_cluster(bundle(), 3, work, follow, jobs={"worker": 3})
     assert expected[0] == one_rank()

@@ -126,12 +126,21 @@ def test_mirrored_copies_are_the_variables_in_each_task_and_steps_have_the_bits_
             found.append(module.state["w"].tobytes())
         return [*found, module.train(x, 0.1).loss.tobytes(), module.state["w"].tobytes()]
 
+    copies = []
+
+    def serve(module: object) -> None:
+        module.serve()
+        own = module.inner.state
+        copies.extend(own[name].tobytes() for name in own if name == "copy[w]")
+
     def mirrored_train(module: object) -> list[bytes]:
         found = train(module)
         assert module.state["copy[w]"].tobytes() == found[-1]
         return found
 
-    assert on_cluster(mirrored, 3, mirrored_train) == on_cluster(sync, 3, train)
+    found = on_cluster(mirrored, 3, mirrored_train, serve)
+    assert copies == [found[-1]] * 2  # in the memory of both workers
+    assert found == on_cluster(sync, 3, train)
 
 
 @pytest.mark.parametrize(
