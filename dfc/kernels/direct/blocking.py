@@ -20,8 +20,9 @@ from dfc.kernels.direct.geometry import Filter, Phase, Spatial, Summed, Windows,
 
 PACKED_CHANNELS = 16
 """Channels of one element of a window that are packed at a time."""
-LEAST_POSITIONS = 4
-"""Places along a row below which tiles would be too low to keep the multipliers busy."""
+LEAST_POSITIONS, LEAST_POSITIONS_OF_ONE = 4, 10
+"""Places along a row below which tiles would be too low to keep the multipliers busy; the latter where windows have one
+element each, so that a product which packs them copies each element no oftener than a band does."""
 LEAST_ITEMS = 16
 """Bands times panels that a single image is cut into, if its rows allow: for threads to share."""
 LEAST_BAND = 4
@@ -281,7 +282,9 @@ class Forward(NamedTuple):
 def forward(w: Windows, resources: Resources) -> Forward | None:
     """How sums over windows are cut; None where rows are too short to be worth it."""
     vertical, horizontal = phases(w.vertical), phases(w.horizontal)
-    if not isinstance(w.other, Filter) or len(vertical) * len(horizontal) > 16 or horizontal[0].count < LEAST_POSITIONS:
+    is_one = w.vertical.size == w.horizontal.size == 1
+    least = LEAST_POSITIONS_OF_ONE if is_one else LEAST_POSITIONS
+    if not isinstance(w.other, Filter) or len(vertical) * len(horizontal) > 16 or horizontal[0].count < least:
         return None
     y, x = _reach(vertical), _reach(horizontal)
     split = panels(w.columns, x.positions, resources, streams=True)

@@ -79,3 +79,9 @@ def test_sums_over_positions_share_out_all_rows(resources: Resources) -> None:
 
 def test_short_rows_are_left_to_products() -> None:
     assert forward(image(3, 3, 8, 16, 1, 1, 0), LARGE) is None
+
+
+def test_lines_of_windows_of_one_element_are_longer() -> None:
+    assert forward(image(14, 14, 64, 64, 1, 2, 0), LARGE) is None
+    assert forward(image(28, 28, 64, 64, 1, 2, 0), LARGE) is not None
+    assert forward(image(14, 14, 64, 64, 3, 2, 1), LARGE) is not None
