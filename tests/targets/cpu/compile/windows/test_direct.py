@@ -32,7 +32,7 @@ FORMS = {
     "one channel out": ((2, 6, 9, 7), (3, 3, 7, 1), AROUND),
     "steps": ((2, 15, 13, 6), (3, 3, 6, 20), Form((2, 2), (1, 1), ((1, 1), (1, 1)))),
     "steps of three, more zeros than steps": ((1, 14, 17, 4), (5, 4, 4, 9), Form((3, 2), (1, 1), ((4, 3), (3, 4)))),
-    "steps over windows of one element": ((2, 11, 10, 9), (1, 1, 9, 33), Form((2, 2), (1, 1), ((0, 0), (0, 0)))),
+    "steps over windows of one element": ((2, 11, 20, 9), (1, 1, 9, 33), Form((2, 2), (1, 1), ((0, 0), (0, 0)))),
     "steps larger than windows": ((2, 13, 16, 3), (2, 1, 3, 5), Form((3, 2), (1, 1), ((1, 0), (0, 0)))),
     "dilation": ((2, 13, 12, 6), (3, 2, 6, 10), Form((1, 1), (2, 3), ((2, 1), (0, 3)))),
     "steps and dilation": ((1, 17, 15, 4), (2, 3, 4, 6), Form((3, 2), (2, 2), ((1, 0), (2, 2)))),
