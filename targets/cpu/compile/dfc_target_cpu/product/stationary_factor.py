@@ -53,8 +53,10 @@ class StationaryFactor:
         return f.bit_and(deep, wide)
 
     def steps(self, rows: Value, n: Value) -> tuple[Value, Value]:
-        """Rows and columns of a block: as equal as they can be."""
-        return self._even(rows, self.height, 2), self._even(n, COLUMNS, self.shape.vectors * self.shape.lanes)
+        """Rows and columns of a block: as equal as they can be. Whole panels may be more columns than there is room
+        for, as 22 of 48 are in place of 1024."""
+        columns = self._even(n, COLUMNS, self.shape.vectors * self.shape.lanes)
+        return self._even(rows, self.height, 2), self.f.minimum(columns, i64(COLUMNS))
 
     def _even(self, extent: Value, most: int, unit: int) -> Value:
         f = self.f

@@ -11,7 +11,15 @@ from tests.support.programs import Runner, axis_index
 from tests.targets.cpu.compile.elementwise.test_kernels import sample
 from tests.targets.cpu.compile.product.test_contraction import Maker, plain
 
-SIZES = ((300, 1100, 511), (257, 384, 1), (131, 2000, 100), (700, 1024, 512), (300, 400, 513), (127, 400, 20))
+SIZES = (
+    (300, 1100, 511),
+    (257, 384, 1),
+    (131, 2000, 100),
+    (700, 1024, 512),
+    (300, 400, 513),
+    (127, 400, 20),
+    (256, 2048, 64),  # with 48 columns to a panel, the halves of a row are no whole panels
+)
 
 
 def added(dtype: DType, a_turned: bool, b_turned: bool) -> ContractKernel:
