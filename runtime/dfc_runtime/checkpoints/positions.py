@@ -7,7 +7,7 @@ position of the reader, how many records a pass has, the SHA-256 of the elements
 the stream that the reader has left out.
 
 Assumes nothing of what is read. Guarantees that the elements which are read again are compared with those that were
-saved.
+saved, and that finding out which these are takes memory for a multiple of what the queue has room for.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ VERSION = 1
 HEAD = 13
 _AT_ONCE = 1 << 22
 """Bytes of elements that are copied to be hashed."""
+_LARGEST = 1 << 62
+"""More than anything that is counted: sums of a few such numbers have room in 64 bits."""
+_FEW = 1 << 20
+"""Elements that takes may have chosen among, however small the queue is now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,9 @@ def read(array: NDArray[Any]) -> Positions:
     left_out = tuple(int(each) for each in array[HEAD:])
     if min(taken, base, position) < 0 or min(take, window, records) < 1 or not 0 < put - taken <= put:
         raise ValueError("has positions that cannot be")
-    if taken % take or list(left_out) != sorted({*left_out}) or any(not 0 <= each < position for each in left_out):
+    if max(put, base, position, records) > _LARGEST or taken % take:
+        raise ValueError("has positions that cannot be")
+    if list(left_out) != sorted({*left_out}) or any(not 0 <= each < position for each in left_out):
         raise ValueError("has positions that cannot be")
     key = int(array.view(np.uint64)[6])
     digest = np.ascontiguousarray(array[9:HEAD], "<i8").tobytes()
@@ -78,6 +84,9 @@ def fault_of(name: str, layout: QueueLayout, saved: Saved) -> str:
         return f"{name} {problem}"
     if positions.count > layout.slots:
         return f"{name} has {positions.count} elements, and room for {layout.slots}: a larger capacity has room"
+    waited_for = max(positions.taken.take, positions.taken.window)
+    if waited_for > max(layout.slots, _FEW):
+        return f"{name} had {waited_for} elements ready, and has room for {layout.slots}: a larger capacity has room"
     return ""
 
 

@@ -28,13 +28,24 @@ def test_positions_are_read_as_they_were_written() -> None:
 
 @pytest.mark.parametrize(
     ("at", "value"),
-    [(0, 2), (1, 12), (2, -1), (2, 13), (3, 0), (4, 0), (5, -1), (7, -1), (8, 0), (HEAD, 9), (HEAD + 2, 40)],
+    [(0, 2), (1, 12), (2, -1), (2, 13), (3, 0), (4, 0), (5, -1), (7, -1), (8, 0), (HEAD, 9), (HEAD + 2, 40)]
+    + [(at, 2**62 + 1) for at in (1, 5, 7, 8)],
 )
 def test_positions_that_cannot_be_are_refused(at: int, value: int) -> None:
     saved = POSITIONS.saved("pool")
     saved.array[at] = value
     assert positions.fault_of("pool", LAYOUT, saved).startswith("pool has positions ")
     assert positions.fault_of("pool", LAYOUT, replace(saved, array=saved.array[: HEAD - 1]))
+
+
+@pytest.mark.parametrize(("take", "window"), [(2**40, 1), (1, 2**40), (1, 2**20 + 1)])
+def test_a_queue_that_had_many_more_elements_ready_than_have_room_is_refused(take: int, window: int) -> None:
+    """Following what was taken from it back would take memory for a multiple of these."""
+    taken = Taken(7, 0, take, window, 2**40 + 5, 2**40)
+    fault = positions.fault_of("pool", LAYOUT, replace(POSITIONS, taken=taken).saved("pool"))
+    assert fault == f"pool had {max(take, window)} elements ready, and has room for 7: a larger capacity has room"
+    largest = replace(taken, take=2**20, window=2**20)
+    assert positions.fault_of("pool", LAYOUT, replace(POSITIONS, taken=largest).saved("pool")) == ""
 
 
 def test_elements_lie_where_they_are_said_to_and_are_hashed_in_that_order(monkeypatch: pytest.MonkeyPatch) -> None:
