@@ -124,7 +124,7 @@ class PipelineState:
         return any(name.endswith(POSITIONS) for name in saved)
 
     @contextmanager
-    def read_again(self, saved: Mapping[str, Saved]) -> Generator[None]:
+    def read_again(self, saved: Mapping[str, Saved]) -> Generator[Sequence[ReadAgain]]:
         """Puts those elements into queues of which only positions were saved, and takes them out again if the block
         fails. The runners have ended, and nothing else was replaced yet."""
         again = [name for name in sorted(self.layouts) if f"{name}{POSITIONS}" in saved]
@@ -135,7 +135,7 @@ class PipelineState:
         with ExitStack() as stack:
             inside = {name: positions.read(saved[f"{name}{POSITIONS}"].array) for name in again}
             done = [stack.enter_context(self._refilling[name].replaced(each)) for name, each in inside.items()]
-            yield
+            yield done
             self.last_read_again = done
 
     def saved(self) -> tuple[list[Saved], Ends]:
