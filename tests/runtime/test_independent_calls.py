@@ -90,6 +90,37 @@ entry add() -> i64 {
     assert waiting.result(30) == 5 and model.add() == 11
 
 
+@pytest.mark.parametrize("setting", ["", " with concurrent = true"])
+def test_who_looks_at_state_does_not_keep_out_what_a_call_waits_for(setting: str) -> None:
+    model = loaded(f"""
+queue a: i64 = fifo(capacity = 2)
+var given: i64 = 0
+var sum: i64 = 0
+entry give(k: i64) -> i64{setting} {{
+  given += 1
+  a.put(k)
+  return given
+}}
+entry add() -> i64{setting} {{
+  let k = a.take()
+  sum += k
+  return sum
+}}
+""")
+    waiting = model.add.start()
+    eventually(lambda: any(each is not None for each in model._machinery.driver.queues.calls()))
+    seen: list[int] = []
+    look = threading.Thread(target=lambda: seen.append(int(model.state["given"])), daemon=True)
+    look.start()
+    look.join(0.1)
+    assert seen == []  # it looks between calls
+    feeding = threading.Thread(target=model.give, args=(5,), daemon=True)
+    feeding.start()
+    for thread in (feeding, look):
+        thread.join(30)
+    assert waiting.result(30) == 5 and seen == [1]
+
+
 def test_a_call_is_among_the_users_of_the_pool_while_it_computes() -> None:
     """Not any more when Python is asked, when it fails, and when it has ended."""
     seen: list[int] = []

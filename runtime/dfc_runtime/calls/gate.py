@@ -9,13 +9,15 @@ calls share it, Python takes it alone.
 
 Guarantees that who wants to be alone is not overtaken for ever by those who share, that an interrupted call leaves
 the gates as they were, and that nobody waits for himself: a handler that answers a request of a program may not come
-back to the gate of that program. Native code has locks of its own below these (`dfc_runtime.driver`).
+back to the gate of that program. And who waits here does not keep out for ever a call that could bring what another one
+waits for inside. Native code has locks of its own below these (`dfc_runtime.driver`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol
 
@@ -24,6 +26,8 @@ from dfc_runtime.errors import RunError
 
 _ANYBODY = -1
 """In place of the number of an entry: whoever takes the locks of all groups."""
+_PATIENCE, _PAUSE = 0.05, 0.005
+"""Seconds after which who waits for a lock looks whether to let others in, and for so long they are let in."""
 
 
 class Mode(Protocol):
@@ -36,14 +40,20 @@ class Mode(Protocol):
     ) -> None: ...
 
 
+class Lock(Mode, Protocol):
+    """One that can be waited for a limited time, as `threading.Lock`: whether it was entered."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+
+
 class Door:
     """Any number `shared`, or one `alone`."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._shared = _Shared(self._turn)
-        self.shared: Mode = self._shared
-        self.alone: Mode = _Alone(self._turn, self._shared)
+        self.shared: Lock = self._shared
+        self.alone: Lock = _Alone(self._turn, self._shared)
 
     def forget_threads(self) -> bool:
         """In a forked child: nobody is here any more; whether somebody was."""
@@ -58,12 +68,19 @@ class _Alone:
         self._turn, self._shared = turn, shared
 
     def __enter__(self) -> None:
-        self._turn.acquire()
+        self.acquire()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if not self._turn.acquire(blocking, timeout):
+            return False
         try:
-            self._shared.close()
+            is_alone = self._shared.close(None if timeout < 0 else timeout)
         except BaseException:
             self.__exit__()
             raise
+        if not is_alone:
+            self.__exit__()
+        return is_alone
 
     def __exit__(self, *_: object) -> None:
         self._shared.is_closed = False
@@ -98,22 +115,29 @@ class _Shared:
         if self.is_closed:
             self._left.set()
 
-    def _wait(self) -> None:
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        self._inside.append(None)
+        return not self.is_closed or self._wait(blocking, timeout)
+
+    def _wait(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Goes out again until the turn is free. Whoever wants to be alone next may have taken it by then."""
         while self.is_closed:
             self.__exit__()
-            with self._turn:
-                pass
+            if not self._turn.acquire(blocking, timeout):
+                return False
+            self._turn.release()
             self._inside.append(None)
+        return True
 
-    def close(self) -> None:
-        """Lets nobody in any more, and waits until all have left. The turn is held."""
+    def close(self, timeout: float | None) -> bool:
+        """Lets nobody in any more, and waits until all have left: whether they have. The turn is held."""
         self.is_closed = True
         while True:
             self._left.clear()
             if not self._inside:
-                return
-            self._left.wait()
+                return True
+            if not self._left.wait(timeout):
+                return False
 
 
 def together(modes: Sequence[Mode]) -> Mode:
@@ -143,6 +167,40 @@ class Together:
     def _leave(self, count: int) -> None:
         for mode in reversed(self._modes[:count]):
             mode.__exit__(None, None, None)
+
+
+class _Yielding:
+    """Several locks of a gate, taken in their order. Who waits for one of them keeps others from those before it, and
+    from the door that it closes; one of these could bring what a call inside waits for, which would wait for ever. So
+    as long as there is such a call, all are given back for a moment, again and again."""
+
+    def __init__(self, locks: Sequence[Lock], gate: Gate) -> None:
+        self._locks, self._gate = tuple(locks), gate
+
+    def __enter__(self) -> None:
+        while not self._acquire():
+            time.sleep(_PAUSE)
+
+    def _acquire(self) -> bool:
+        entered, patience = 0, -1 if self._gate.is_waited_for is None else _PATIENCE
+        try:
+            for lock in self._locks:
+                while not lock.acquire(timeout=patience):
+                    if self._gate.is_waited_for is not None and self._gate.is_waited_for():
+                        self._leave(entered)
+                        return False
+                entered += 1
+        except BaseException:
+            self._leave(entered)
+            raise
+        return True
+
+    def __exit__(self, *_: object) -> None:
+        self._leave(len(self._locks))
+
+    def _leave(self, count: int) -> None:
+        for lock in reversed(self._locks[:count]):
+            lock.__exit__(None, None, None)
 
 
 def released(lock: threading.Lock) -> bool:
@@ -195,19 +253,26 @@ class Gate:
         self._doors = [readers, queueing]
         self._locks: list[threading.Lock] = []
         self.groups = groups
+        self.is_waited_for: Callable[[], bool] | None = None
+        """Whether a call that was let in by its locks waits for a queue; None where there are no queues."""
         self.serving = Serving()
         watched = self.watched if has_requests else _as_it_is
         ways_in = [self._ways_in(group) for group in groups]
         self.readonly = watched(readers.shared)
         self._calls = {
-            number: watched(together([way[number] for way in ways_in if number in way]))
+            number: watched(self._all([way[number] for way in ways_in if number in way]))
             for number in sorted({number for way in ways_in for number in way} - {_ANYBODY})
         }
         self.queueing: Mode = watched(queueing.shared)
         self.closing: Mode = watched(queueing.alone)
-        self.whole: Mode = watched(together([*(way[_ANYBODY] for way in ways_in), readers.alone]))
+        self.whole: Mode = watched(self._all([*(way[_ANYBODY] for way in ways_in), readers.alone]))
 
-    def _ways_in(self, group: Group) -> dict[int, Mode]:
+    def _all(self, locks: Sequence[Lock]) -> Mode:
+        """Several locks, or one, which keeps others out while it is waited for if it is that of a door."""
+        is_plain = len(locks) == 1 and not isinstance(locks[0], _Alone)
+        return locks[0] if is_plain else _Yielding(locks, self)
+
+    def _ways_in(self, group: Group) -> dict[int, Lock]:
         """How calls of the entries of a group take its lock, and how whoever else wants it takes it."""
         if not group.concurrent:
             self._locks.append(threading.Lock())

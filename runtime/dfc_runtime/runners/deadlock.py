@@ -56,7 +56,13 @@ class Watchman:
         self._entries: Mapping[int, str] = {
             fault: site.entry for site in manifest.sites if isinstance(fault := site.attributes.get("fault"), int)
         }
+        self._holding = {each.name for each in manifest.entries if not manifest.uses_queues_only(each)}
         self._last: dict[int, Snapshot] = {}
+
+    def is_waited_for(self) -> bool:
+        """Whether a call waits which holds locks of the gate meanwhile: who is not let in might bring what it needs."""
+        calls = self._crew.queues.calls()
+        return any(each is not None and self._entries[each.fault] in self._holding for each in calls)
 
     def look(self, waiting: Waiting) -> None:
         """In the thread of a call that waits: `RunError` if it will wait for ever."""

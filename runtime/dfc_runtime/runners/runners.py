@@ -62,6 +62,7 @@ class Runners:
         self._watchman = Watchman(manifest, own, self.waiting_threads, makes_one_call=is_role)
         queues.on_wait, queues.on_late = self._watchman.look, self._watchman.end_wait
         self._queues = queues
+        gate.is_waited_for = self._watchman.is_waited_for
         state.background.attach(queues.lock, queues.unlock)
         self._crew = own
         self._starter = Starter(own, state, limit)

@@ -200,3 +200,31 @@ def test_calls_that_use_queues_alone_are_kept_from_nothing_but_the_end() -> None
         assert not closing.inside.wait(NEVER)
     assert closing.inside.wait(SOON)
     closing.leave()
+
+
+@pytest.mark.parametrize(
+    "groups", [[Group(frozenset({0})), Group(frozenset({1}))], [Group(frozenset(), frozenset({0, 1}))]]
+)
+def test_who_waits_for_one_that_waits_inside_lets_others_in_meanwhile(groups: list[Group]) -> None:
+    """Before, it kept them out with the locks that it had already, or with the door that it had closed."""
+    gate, fed = Gate(groups), threading.Event()
+    gate.is_waited_for = lambda: not fed.is_set()
+    waiting = Visitor(gate.call(1))
+    assert waiting.inside.wait(SOON)
+    whole = Visitor(gate.whole)
+    assert not whole.inside.wait(NEVER)
+    for _ in range(3):
+        feeding = Visitor(gate.call(0))
+        assert feeding.inside.wait(SOON)
+        feeding.leave()
+    assert not whole.inside.is_set()
+    fed.set()
+    waiting.leave()
+    assert whole.inside.wait(SOON)
+    late = [Visitor(gate.call(number)) for number in (0, 1)]
+    assert not any(each.inside.wait(NEVER) for each in late)
+    whole.leave()
+    for each in late:
+        assert each.inside.wait(SOON)
+        each.leave()
+    assert not gate.forget_threads()  # nothing is held any more
