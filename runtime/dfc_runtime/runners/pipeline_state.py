@@ -131,7 +131,8 @@ class PipelineState:
         for name in again:
             if name not in self._refilling:
                 text = f"the elements of `{name}` are to be read again, and this program does not read them"
-                raise CheckpointError(f"{text}; nothing was restored\n  {self.layouts[name].kept}", code="E0902")
+                reason = self.layouts[name].kept or "it gives elements by a key, or by their length"
+                raise CheckpointError(f"{text}; nothing was restored\n  {reason}", code="E0902")
         with ExitStack() as stack:
             inside = {name: positions.read(saved[f"{name}{POSITIONS}"].array) for name in again}
             done = [stack.enter_context(self._refilling[name].replaced(each)) for name, each in inside.items()]

@@ -263,6 +263,9 @@ def test_a_program_that_does_not_make_its_elements_of_records_says_so(rows: Path
     reason = "what the runner `read` puts in depends on `seen`"
     with pytest.raises(CheckpointError, match=f"does not read them; nothing was restored\n  {reason}"):
         other.restore(rows / "state")
+    sorted_ = anew(rows, text().replace(SHUFFLED, 'priority_queue(capacity = 40, ready = 30, by = "x")'))
+    with pytest.raises(CheckpointError, match=r"nothing was restored\n  it gives elements by a key, or by their len"):
+        sorted_.restore(rows / "state", only="pool")
 
 
 def test_a_checkpoint_does_not_grow_with_the_elements(tmp_path: Path) -> None:
