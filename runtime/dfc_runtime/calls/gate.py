@@ -123,9 +123,13 @@ class _Shared:
         """Goes out again until the turn is free. Whoever wants to be alone next may have taken it by then."""
         while self.is_closed:
             self.__exit__()
-            if not self._turn.acquire(blocking, timeout):
+            if blocking and timeout < 0:
+                with self._turn:  # no signal comes in between
+                    pass
+            elif self._turn.acquire(blocking, timeout):
+                self._turn.release()
+            else:
                 return False
-            self._turn.release()
             self._inside.append(None)
         return True
 

@@ -62,7 +62,7 @@ class Watchman:
     def is_waited_for(self) -> bool:
         """Whether a call waits which holds locks of the gate meanwhile: who is not let in might bring what it needs."""
         calls = self._crew.queues.calls()
-        return any(each is not None and self._entries[each.fault] in self._holding for each in calls)
+        return any(each is not None and self._entries.get(each.fault) in self._holding for each in calls)
 
     def look(self, waiting: Waiting) -> None:
         """In the thread of a call that waits: `RunError` if it will wait for ever."""
