@@ -55,9 +55,10 @@ class Door:
         self.shared: Lock = self._shared
         self.alone: Lock = _Alone(self._turn, self._shared)
 
-    def forget_threads(self) -> bool:
-        """In a forked child: nobody is here any more; whether somebody was."""
-        busy = [released(self._turn), self._shared.forget_threads()]
+    def forget_threads(self, held: Sequence[Mode] = ()) -> bool:
+        """In a forked child, whose thread holds these modes: nobody else is here any more; whether somebody was."""
+        is_alone, own = self.alone in held, sum(each is self.shared for each in held)
+        busy = [not is_alone and released(self._turn), self._shared.forget_threads(own, is_alone=is_alone)]
         return any(busy)
 
 
@@ -99,10 +100,10 @@ class _Shared:
         self._left = threading.Event()
         self.is_closed = False
 
-    def forget_threads(self) -> bool:
-        busy = self.is_closed or bool(self._inside)
-        self._inside = []
-        self._left, self.is_closed = threading.Event(), False
+    def forget_threads(self, own: int, *, is_alone: bool) -> bool:
+        busy = (self.is_closed and not is_alone) or len(self._inside) > own
+        self._inside = [None] * own
+        self._left, self.is_closed = threading.Event(), is_alone
         return busy
 
     def __enter__(self) -> None:
@@ -179,7 +180,7 @@ class _Yielding:
     as long as there is such a call, all are given back for a moment, again and again."""
 
     def __init__(self, locks: Sequence[Lock], gate: Gate) -> None:
-        self._locks, self._gate = tuple(locks), gate
+        self.locks, self._gate = tuple(locks), gate
 
     def __enter__(self) -> None:
         while not self._acquire():
@@ -188,7 +189,7 @@ class _Yielding:
     def _acquire(self) -> bool:
         entered, patience = 0, -1 if self._gate.is_waited_for is None else _PATIENCE
         try:
-            for lock in self._locks:
+            for lock in self.locks:
                 while not lock.acquire(timeout=patience):
                     if self._gate.is_waited_for is not None and self._gate.is_waited_for():
                         self._leave(entered)
@@ -200,10 +201,10 @@ class _Yielding:
         return True
 
     def __exit__(self, *_: object) -> None:
-        self._leave(len(self._locks))
+        self._leave(len(self.locks))
 
     def _leave(self, count: int) -> None:
-        for lock in reversed(self._locks[:count]):
+        for lock in reversed(self.locks[:count]):
             lock.__exit__(None, None, None)
 
 
@@ -216,9 +217,13 @@ def released(lock: threading.Lock) -> bool:
 
 
 class Serving(threading.local):
-    """Which request of a program this thread answers: the kind, the entry and the place; empty between requests."""
+    """Which request of a program this thread answers: the kind, the entry and the place; empty between requests. And
+    what it holds of the gate meanwhile."""
 
     request: str = ""
+
+    def __init__(self) -> None:
+        self.held: list[Mode] = []
 
     def refuse(self) -> None:
         """`RunError` in a handler: whoever waits for it holds the gate."""
@@ -240,8 +245,12 @@ class Refusing:
         if self._serving.request:
             self._serving.refuse()
         self._mode.__enter__()
+        self._serving.held.append(self._mode)
 
     def __exit__(self, *_: object) -> None:
+        held = self._serving.held
+        if self._mode in held:
+            held.remove(self._mode)
         self._mode.__exit__(None, None, None)
 
 
@@ -307,10 +316,11 @@ class Gate:
     def forget_threads(self) -> bool:
         """In a forked child, which has one thread: opens what other threads held; whether they held anything. The
         thread that forked may be in a handler: then it goes on, and holds what it held."""
-        if self.serving.request:
-            return False
-        busy = [released(lock) for lock in self._locks] + [door.forget_threads() for door in self._doors]
-        return any(busy)
+        held: list[Mode] = []
+        for mode in self.serving.held if self.serving.request else ():
+            held += mode.locks if isinstance(mode, _Yielding) else [mode]
+        busy = [lock not in held and released(lock) for lock in self._locks]
+        return any([*busy, *(door.forget_threads(held) for door in self._doors)])
 
 
 def _as_it_is(mode: Mode) -> Mode:

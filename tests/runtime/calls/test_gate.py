@@ -228,3 +228,30 @@ def test_who_waits_for_one_that_waits_inside_lets_others_in_meanwhile(groups: li
         assert each.inside.wait(SOON)
         each.leave()
     assert not gate.forget_threads()  # nothing is held any more
+
+
+@pytest.mark.parametrize(("mine", "others", "free"), [(0, 1, (1, 5)), (2, 3, (5,)), (4, 3, (0, 1)), (5, 0, (0, 1))])
+def test_a_handler_that_forks_holds_what_it_held_and_nobody_else_does(
+    mine: int, others: int, free: tuple[int, ...]
+) -> None:
+    """Entry 2 takes two locks, 3 and 4 share one that 5 takes alone; whoever was there beside has left things half
+    done."""
+    groups = [Group(frozenset({0, 2})), Group(frozenset({1, 2})), Group(frozenset({5}), frozenset({3, 4}))]
+    gate = Gate(groups, has_requests=True)
+    for has_others in (False, True):
+        with gate.call(mine):
+            if has_others:
+                gone = threading.Thread(target=gate.call(others).__enter__)
+                gone.start()
+                gone.join()
+            gate.serving.request = "what it answers"
+            assert gate.forget_threads() is has_others
+            gate.serving.request = ""
+            visitors = [Visitor(gate.call(number)) for number in free]
+            assert all(each.inside.wait(SOON) for each in visitors)
+            late = Visitor(gate.whole)
+            for each in visitors:
+                each.leave()
+            assert not late.inside.wait(NEVER)  # before this thread leaves
+        assert late.inside.wait(SOON)
+        late.leave()
