@@ -276,14 +276,18 @@ def test_an_interrupted_wait_leaves_the_call_as_it_is() -> None:
         call = model.next.start()
         waiting = model._machinery.runners.waiting_threads
 
+        left = threading.Event()
+
         def interrupt() -> None:
             eventually(lambda: bool(waiting))
             os.kill(os.getpid(), signal.SIGINT)
+            left.wait(60)  # without another thread to help, a call that waits for ever is an error
 
         threading.Thread(target=interrupt).start()
         with pytest.raises(KeyboardInterrupt):
             call.result()
         model.give(6)
+        left.set()
         assert call.result() == 6
 
     assert in_child(work) == 0
