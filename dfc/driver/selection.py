@@ -79,8 +79,8 @@ def _entry(graph: Graph, fetches: Sequence[str]) -> Entry:
     if unknown is not None:
         known = [name for each in entries.values() for name in _Names(each, graph.bound).all]
         short = [full for full in known if full.split("/")[-1] == unknown]
-        hint = f"; did you mean {short[0]}?" if short else did_you_mean(unknown, known)
-        raise _wrong(f"`{unknown}` is no value of an entry, which are called entry/name{hint}")
+        hint = f"; did you mean {short[0]}?" if short else did_you_mean(unknown, [*entries, *known])
+        raise _wrong(f"`{unknown}` is no entry, and no value of one, as entry/name{hint}")
     if len(names) > 1:
         raise _wrong(f"one run is of one entry, but `{names[0]}` and `{names[1]}` are two")
     return entries[names[0]]

@@ -158,7 +158,7 @@ def test_one_signature_serves_every_size(model: dfc.Module) -> None:
     ("fetch", "feed", "words"),
     [
         ("train/logit", {}, "`train` has no value `train/logit`; did you mean train/logits?"),
-        ("logits", {}, "`logits` is no value of an entry, .* did you mean train/logits?"),
+        ("logits", {}, "`logits` is no entry, and no value of one, .* did you mean train/logits?"),
         ("trian/logits", {}, "did you mean train/logits?"),
         ("infer/twice", {}, "`infer/twice` is inside a loop, .* fetch `infer/y` instead"),
         ("train/loss", {}, "`train/loss` needs the feed images: f32\\[B, 4\\]"),
