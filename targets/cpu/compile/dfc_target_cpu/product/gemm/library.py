@@ -11,7 +11,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dfc_target_cpu.llvm.text import ModuleText
+from dfc_target_cpu.llvm.text import ModuleText, Parameter
 from dfc_target_cpu.machine import Machine
 from dfc_target_cpu.product.gemm.general import GEMM_PARAMETERS, gemm
 from dfc_target_cpu.product.gemm.narrow import NARROW_PARAMETERS, has_narrow, narrow
@@ -22,36 +22,31 @@ from dfc_target_cpu.product.gemm.turned import TURNED_PARAMETERS, gemm_turned
 
 def declare_gemm(module: ModuleText, element: str) -> str:
     """The name to call in a module that is linked with the library: `void (GEMM_PARAMETERS)`."""
-    name = f"gemm_{element}"
-    module.declare_hidden(name, "void", [parameter.type for parameter in GEMM_PARAMETERS])
-    return name
+    return _declared(module, f"gemm_{element}", GEMM_PARAMETERS)
 
 
 def declare_turned(module: ModuleText, element: str) -> str:
     """Likewise where the second factor lies in panels: `void (TURNED_PARAMETERS)`."""
-    name = f"gemm_turned_{element}"
-    module.declare_hidden(name, "void", [parameter.type for parameter in TURNED_PARAMETERS])
-    return name
+    return _declared(module, f"gemm_turned_{element}", TURNED_PARAMETERS)
 
 
 def declare_pack_columns(module: ModuleText, element: str) -> str:
     """Likewise what packs a second factor whose columns lie together: `void (PACK_PARAMETERS)`."""
-    name = f"gemm_pack_columns_{element}"
-    module.declare_hidden(name, "void", [parameter.type for parameter in PACK_PARAMETERS])
-    return name
+    return _declared(module, f"gemm_pack_columns_{element}", PACK_PARAMETERS)
 
 
 def declare_pack_rows(module: ModuleText, element: str) -> str:
     """Likewise what packs a second factor whose rows lie together: `void (PACK_PARAMETERS)`."""
-    name = f"gemm_pack_rows_{element}"
-    module.declare_hidden(name, "void", [parameter.type for parameter in PACK_PARAMETERS])
-    return name
+    return _declared(module, f"gemm_pack_rows_{element}", PACK_PARAMETERS)
 
 
 def declare_narrow(module: ModuleText, element: str) -> str:
     """Likewise for products with few columns, on machines that have tiles for them: `void (NARROW_PARAMETERS)`."""
-    name = f"gemm_narrow_{element}"
-    module.declare_hidden(name, "void", [parameter.type for parameter in NARROW_PARAMETERS])
+    return _declared(module, f"gemm_narrow_{element}", NARROW_PARAMETERS)
+
+
+def _declared(module: ModuleText, name: str, parameters: Sequence[Parameter]) -> str:
+    module.declare_hidden(name, "void", [parameter.type for parameter in parameters])
     return name
 
 
