@@ -10,14 +10,11 @@ that nobody disturbed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
-import secrets
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -32,6 +29,7 @@ from dfc_runtime.records.example import encode_example
 from tests.gate.kills_ranks import saved_steps
 from tests.mpi import test_run_command as runs
 from tests.support.record_files import write_records
+from tests.support.seeded_commands import run
 
 COUNT = 40
 RANKS = (1, 2, 4)
@@ -231,8 +229,4 @@ def main(count: int, seed: int, steps: int = STEPS) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int, nargs="?", default=COUNT)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
-    given = parser.parse_args()
-    sys.exit(main(given.count, given.seed))
+    run(main, __doc__, "count", COUNT)

@@ -8,13 +8,10 @@ before the run is at its end; nothing is left running; the state has the bits of
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
-import secrets
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -25,6 +22,7 @@ from dfc_runtime.checkpoints import format, store
 from dfc_runtime.distributed.launch import processes
 from dfc_runtime.errors import FileError
 from tests.mpi import test_run_command as runs
+from tests.support.seeded_commands import run
 
 STEPS = {2: 3000, 3: 600}
 DEADLINE = 120.0
@@ -150,8 +148,4 @@ def main(count: int, seed: int, steps: Mapping[int, int] = STEPS) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int, nargs="?", default=40)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
-    given = parser.parse_args()
-    sys.exit(main(given.count, given.seed))
+    run(main, __doc__, "count", 40)

@@ -7,10 +7,7 @@ batches are always those of a program that nobody disturbed, and so is what the 
 
 from __future__ import annotations
 
-import argparse
 import random
-import secrets
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -20,6 +17,7 @@ from dfc_runtime.checkpoints import store
 from dfc_runtime.module import Module
 from tests.support.pipelines import drained
 from tests.support.record_files import framed
+from tests.support.seeded_commands import run
 
 COUNT = 200
 PROGRAM = """dfg 1
@@ -154,8 +152,4 @@ def main(count: int, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int, nargs="?", default=COUNT)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
-    given = parser.parse_args()
-    sys.exit(main(given.count, given.seed))
+    run(main, __doc__, "count", COUNT)

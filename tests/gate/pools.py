@@ -7,10 +7,7 @@ further on as well.
 
 from __future__ import annotations
 
-import argparse
 import random
-import secrets
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,6 +16,7 @@ import numpy as np
 
 import dfc
 from dfc_runtime.module import Module
+from tests.support.seeded_commands import run
 
 COUNT = 3
 MOST_BYTES = 10_000
@@ -82,8 +80,4 @@ def main(count: int, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int, nargs="?", default=COUNT)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
-    given = parser.parse_args()
-    sys.exit(main(given.count, given.seed))
+    run(main, __doc__, "count", COUNT)

@@ -6,10 +6,7 @@ capacity, and the trace of a shorter run has the producers waiting for room most
 
 from __future__ import annotations
 
-import argparse
 import gc
-import secrets
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +17,7 @@ import numpy as np
 import dfc
 from dfc.cli.tracing.traces import read
 from dfc_runtime.module import Module
+from tests.support.seeded_commands import run
 from tests.support.workers.worker import anonymous_bytes
 
 SECONDS, TRACED, WARM = 60.0, 2.0, 0.2
@@ -110,8 +108,4 @@ def main(seconds: float, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("seconds", type=float, nargs="?", default=SECONDS)
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
-    given = parser.parse_args()
-    sys.exit(main(given.seconds, given.seed))
+    run(main, __doc__, "seconds", SECONDS)
